@@ -4,9 +4,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::outside;
-use crate::steps::succeed;
-use crate::web::{self, Web};
+use crate::pinned_packages;
+use crate::steps::run_command;
+use crate::web::{self, WebProject};
 use crate::workspace::Workspace;
 
 /// One benchmark.
@@ -23,14 +23,14 @@ impl Benchmark {
         match self.name {
             "gateway" => &["claude-code-router", "litellm"],
             "attachments" => &["sharp"],
-            "list" | "open" | "transcripts" => &["agent-sdk"],
+            "list_sessions" | "open_chat" | "transcripts" => &["agent-sdk"],
             _ => &[],
         }
     }
 
     /// Whether its peers are measured each time: it is one of its questions how they read the same files.
-    fn is_beside_peers(&self, options: &Options) -> bool {
-        options.peers || ["list", "transcripts"].contains(&self.name) || (self.name == "open" && options.mb.is_some())
+    fn always_measures_peers(&self, options: &Options) -> bool {
+        options.peers || ["list_sessions", "transcripts"].contains(&self.name) || (self.name == "open_chat" && options.mb.is_some())
     }
 }
 
@@ -81,7 +81,7 @@ const BENCHMARKS: [Benchmark; 14] = [
     },
     Benchmark {
         package: Some("hostler"),
-        name: "slow",
+        name: "slow_client",
         about: "readers beside one that does not read, during 60 000 actions",
     },
     Benchmark {
@@ -91,12 +91,12 @@ const BENCHMARKS: [Benchmark; 14] = [
     },
     Benchmark {
         package: Some("hostler"),
-        name: "list",
+        name: "list_sessions",
         about: "the list of 10 000 sessions (--sessions N): stored, beside SQLite alone; found, beside the official SDK; a new name",
     },
     Benchmark {
         package: Some("hostler"),
-        name: "open",
+        name: "open_chat",
         about: "a chat of 20 000 turns (--turns N), beside SQLite alone; or a found one (--mb N), beside the official SDK",
     },
     Benchmark {
@@ -140,26 +140,26 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .with_context(|| format!("there is no benchmark called \"{name}\"; `cargo xtask bench` lists them"))?;
     ensure!(!options.peers || !benchmark.peers().is_empty(), "the benchmark \"{name}\" has no peers");
     ensure!(
-        options.sessions.is_none() || ["list", "search", "transcripts"].contains(&name),
+        options.sessions.is_none() || ["list_sessions", "search", "transcripts"].contains(&name),
         "the benchmark \"{name}\" lists no sessions"
     );
-    ensure!(options.turns.is_none() || ["open", "web"].contains(&name), "the benchmark \"{name}\" opens no chat");
+    ensure!(options.turns.is_none() || ["open_chat", "web"].contains(&name), "the benchmark \"{name}\" opens no chat");
     ensure!(
-        options.mb.is_none() || ["open", "transcripts"].contains(&name),
+        options.mb.is_none() || ["open_chat", "transcripts"].contains(&name),
         "the benchmark \"{name}\" opens no transcript"
     );
     ensure!(options.mb.is_none() || options.turns.is_none(), "a chat is stored (--turns) or found (--mb)");
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
-    let mut bench = command(&workspace, benchmark)?;
+    let mut bench = benchmark_command(&workspace, benchmark)?;
     for (option, count) in [("--sessions", options.sessions), ("--turns", options.turns), ("--mb", options.mb)] {
         if let Some(count) = count {
             bench.arg(option).arg(count.to_string());
         }
     }
-    if benchmark.is_beside_peers(options) {
+    if benchmark.always_measures_peers(options) {
         for peer in benchmark.peers() {
-            match outside::ensure(peer) {
+            match pinned_packages::ensure_package(peer) {
                 Ok(home) => {
                     bench.arg(format!("--{peer}")).arg(home);
                 }
@@ -168,21 +168,21 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             }
         }
     }
-    succeed(&mut bench)?;
+    run_command(&mut bench)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What runs a benchmark; its options follow.
-fn command(workspace: &Workspace, benchmark: &Benchmark) -> Result<Command> {
+fn benchmark_command(workspace: &Workspace, benchmark: &Benchmark) -> Result<Command> {
     let Some(package) = benchmark.package else {
-        let web = Web::new(workspace);
+        let web = WebProject::new(workspace);
         web.ensure_page()?;
-        web::host(workspace, "release")?;
-        let mut npm = web.in_a_browser("bench", &workspace.hostler("release"))?;
+        web::build_host(workspace, "release")?;
+        let mut npm = web.browser_script("bench", &workspace.hostler_binary("release"))?;
         npm.arg("--");
         return Ok(npm);
     };
-    let mut cargo = workspace.cargo();
+    let mut cargo = workspace.cargo_command();
     cargo.args(["bench", "--quiet", "--package", package, "--bench", benchmark.name, "--"]);
     Ok(cargo)
 }

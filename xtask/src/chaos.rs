@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::setup;
-use crate::steps::succeed;
+use crate::steps::run_command;
 use crate::workspace::Workspace;
 
 /// Whom the host drives.
@@ -45,14 +45,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Agent::Mixed => "mixed",
     };
     if options.agent != Agent::Fake {
-        succeed(workspace.cargo().args(["build", "--package", "hostler", "--bins"]))?;
-        setup::agents(&workspace)?;
+        run_command(workspace.cargo_command().args(["build", "--package", "hostler", "--bins"]))?;
+        setup::install_agents(&workspace)?;
     }
-    let mut test = workspace.cargo();
+    let mut test = workspace.cargo_command();
     test.args(["test", "--quiet", "--package", "hostler", "--test", "chaos", "--", "--nocapture"]);
     test.env("HOSTLER_CHAOS_RUNS", options.runs.to_string());
     test.env("HOSTLER_CHAOS_SEED", options.seed.to_string());
     test.env("HOSTLER_CHAOS_AGENT", agent);
-    succeed(&mut test)?;
+    run_command(&mut test)?;
     Ok(ExitCode::SUCCESS)
 }

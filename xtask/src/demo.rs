@@ -5,20 +5,23 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 
-use crate::steps::{exit_code, hand_over};
-use crate::web::Web;
+use crate::steps::{exec_command, exit_code};
+use crate::web::WebProject;
 use crate::workspace::Workspace;
 
 /// Builds the binary in the dev profile, which is quick, and hands over to it.
 pub fn run(arguments: &[OsString]) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    Web::new(&workspace).ensure_page()?;
-    let built =
-        workspace.cargo().args(["build", "--package", "hostler"]).status().context("cargo could not be started")?;
+    WebProject::new(&workspace).ensure_page()?;
+    let built = workspace
+        .cargo_command()
+        .args(["build", "--package", "hostler"])
+        .status()
+        .context("cargo could not be started")?;
     if !built.success() {
         return Ok(exit_code(built));
     }
-    let mut hostler = Command::new(workspace.hostler("debug"));
+    let mut hostler = Command::new(workspace.hostler_binary("debug"));
     hostler.arg("demo").args(arguments);
-    hand_over(hostler)
+    exec_command(hostler)
 }

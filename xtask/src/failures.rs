@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use serde::Deserialize;
 
-use crate::steps::succeed;
+use crate::steps::run_command;
 
 /// A machine-readable report that a test runner writes beside its output.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Report {
         let (Self::Vitest(path) | Self::Nextest(path)) = self;
         // A report of an earlier run must not be taken for the one of this run.
         let _ = std::fs::remove_file(path);
-        let Err(error) = succeed(command) else { return Ok(()) };
+        let Err(error) = run_command(command) else { return Ok(()) };
         let failed = self.failed(path);
         if failed.is_empty() {
             return Err(error);

@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::outside;
-use crate::steps::{Steps, Then, succeed};
+use crate::pinned_packages;
+use crate::steps::{OnFailure, Steps, run_command};
 use crate::workspace::Workspace;
 
 /// The largest input unless a seed is larger; small inputs run faster.
@@ -27,40 +27,40 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let directory = workspace.root.join("fuzz");
-    let targets = chosen(targets(&directory)?, options.target.as_deref())?;
-    let cargo_fuzz = outside::ensure("cargo-fuzz")?.join("bin/cargo-fuzz");
+    let targets = select_targets(list_targets(&directory)?, options.target.as_deref())?;
+    let cargo_fuzz = pinned_packages::ensure_package("cargo-fuzz")?.join("bin/cargo-fuzz");
     let mut steps = Steps::default();
-    let mut build = command(&cargo_fuzz, &workspace, "build");
+    let mut build = cargo_fuzz_command(&cargo_fuzz, &workspace, "build");
     // One target may need few of the crates that all of them need.
     build.arg("--fuzz-dir").arg(&directory).args(&options.target);
-    steps.step("build", Then::Stop, || {
-        succeed(&mut build).context("the targets could not be built; libFuzzer needs a C++ compiler beside Rust's")
+    steps.run_step("build", OnFailure::Abort, || {
+        run_command(&mut build).context("the targets could not be built; libFuzzer needs a C++ compiler beside Rust's")
     });
     for target in targets {
         let corpus = workspace.target_directory.join("fuzz-corpus").join(&target);
         std::fs::create_dir_all(&corpus).with_context(|| format!("{} could not be created", corpus.display()))?;
-        let mut run = command(&cargo_fuzz, &workspace, "run");
+        let mut run = cargo_fuzz_command(&cargo_fuzz, &workspace, "run");
         run.arg("--fuzz-dir").arg(&directory).arg(&target);
         // What is discovered goes to the first directory; the seeds in the second one stay as they are.
         let seeds = directory.join("seeds").join(&target);
-        let most = largest(&seeds)?;
+        let most = largest_seed_bytes(&seeds)?;
         run.arg(corpus).arg(seeds).arg("--");
         run.arg(format!("-max_total_time={}", options.seconds)).arg(format!("-max_len={most}"));
         run.args(["-print_final_stats=1", "-verbosity=0"]);
-        steps.step(target, Then::GoOn, || succeed(&mut run));
+        steps.run_step(target, OnFailure::Continue, || run_command(&mut run));
     }
     Ok(steps.finish())
 }
 
 /// Without a sanitizer, which has little to find in code without `unsafe`, the stable toolchain will do.
-fn command(cargo_fuzz: &Path, workspace: &Workspace, verb: &str) -> Command {
+fn cargo_fuzz_command(cargo_fuzz: &Path, workspace: &Workspace, verb: &str) -> Command {
     let mut command = Command::new(cargo_fuzz);
     command.args([verb, "--sanitizer", "none"]).current_dir(&workspace.root);
     command.env("CARGO_TARGET_DIR", workspace.target_directory.join("fuzz"));
     command
 }
 
-fn targets(directory: &Path) -> Result<Vec<String>> {
+fn list_targets(directory: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(directory.join("fuzz_targets")).context("there are no fuzz targets")?;
     let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     let mut names: Vec<String> = paths
@@ -73,13 +73,13 @@ fn targets(directory: &Path) -> Result<Vec<String>> {
 }
 
 /// How long inputs may be: libFuzzer cuts longer seeds off, and what a cut one shows is lost.
-fn largest(seeds: &Path) -> Result<u64> {
+fn largest_seed_bytes(seeds: &Path) -> Result<u64> {
     let entries = std::fs::read_dir(seeds).with_context(|| format!("there are no seeds in {}", seeds.display()))?;
     let sizes = entries.flatten().filter_map(|entry| Some(entry.metadata().ok()?.len()));
     Ok(sizes.fold(MAX_INPUT_BYTES, u64::max))
 }
 
-fn chosen(targets: Vec<String>, only: Option<&str>) -> Result<Vec<String>> {
+fn select_targets(targets: Vec<String>, only: Option<&str>) -> Result<Vec<String>> {
     match only {
         None => Ok(targets),
         Some(only) if targets.iter().any(|target| target == only) => Ok(vec![only.to_owned()]),
@@ -94,21 +94,21 @@ mod tests {
     #[test]
     fn no_seed_is_cut_off() {
         let seeds = tempfile::tempdir().unwrap();
-        assert_eq!(largest(seeds.path()).unwrap(), MAX_INPUT_BYTES);
+        assert_eq!(largest_seed_bytes(seeds.path()).unwrap(), MAX_INPUT_BYTES);
         std::fs::write(seeds.path().join("long"), vec![b' '; 5_000]).unwrap();
-        assert_eq!(largest(seeds.path()).unwrap(), 5_000);
-        assert!(largest(&seeds.path().join("none")).is_err());
+        assert_eq!(largest_seed_bytes(seeds.path()).unwrap(), 5_000);
+        assert!(largest_seed_bytes(&seeds.path().join("none")).is_err());
     }
 
     #[test]
     fn every_target_has_seeds_and_an_unknown_one_is_told() {
         let directory = Workspace::load().unwrap().root.join("fuzz");
-        let names = targets(&directory).unwrap();
+        let names = list_targets(&directory).unwrap();
         assert!(!names.is_empty());
         for name in &names {
             assert!(std::fs::read_dir(directory.join("seeds").join(name)).unwrap().count() > 0, "{name}");
         }
-        let error = chosen(names, Some("nonsense")).unwrap_err().to_string();
+        let error = select_targets(names, Some("nonsense")).unwrap_err().to_string();
         assert!(error.contains("there is no target called \"nonsense\"; there are"), "{error}");
     }
 }

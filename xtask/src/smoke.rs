@@ -1,6 +1,6 @@
 //! `cargo xtask smoke`: a picture on its whole way, from the command line to a model that looks at it.
 
-mod square;
+mod red_square;
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -26,20 +26,23 @@ pub struct Options {
 /// Builds the binary, sends the picture with a state directory of its own, and looks for the colour in the answer.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let built =
-        workspace.cargo().args(["build", "--package", "hostler"]).status().context("cargo could not be started")?;
+    let built = workspace
+        .cargo_command()
+        .args(["build", "--package", "hostler"])
+        .status()
+        .context("cargo could not be started")?;
     if !built.success() {
         return Ok(exit_code(built));
     }
     let scratch = tempfile::tempdir().context("there is no place for the picture")?;
-    let picture = square::red();
+    let picture = red_square::red_square_png();
     std::fs::write(scratch.path().join("square.png"), &picture).context("the picture could not be written")?;
-    let mut hostler = Command::new(workspace.hostler("debug"));
+    let mut hostler = Command::new(workspace.hostler_binary("debug"));
     hostler.args(["run", "--attach", "square.png", "--state-dir"]).arg(scratch.path().join("state"));
     if let Some(model) = &options.model {
         hostler.args(["--model", model]);
     }
-    hostler.arg("--").arg(question(&options.upstream, &picture));
+    hostler.arg("--").arg(vision_prompt(&options.upstream, &picture));
     hostler.env("HOSTLER_UPSTREAM", &options.upstream).current_dir(scratch.path());
     let answered =
         hostler.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("hostler could not be started")?;
@@ -48,7 +51,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if !answered.status.success() {
         return Ok(exit_code(answered.status));
     }
-    if !is_red(&answer) {
+    if !mentions_red(&answer) {
         println!("The colour is not in it: the picture did not arrive, or the model did not look.");
         return Ok(ExitCode::FAILURE);
     }
@@ -57,7 +60,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// The scripted model cannot look: it is told what it should have been sent.
-fn question(upstream: &str, picture: &[u8]) -> String {
+fn vision_prompt(upstream: &str, picture: &[u8]) -> String {
     match upstream {
         "scripted" => format!("!see {} red", STANDARD.encode(picture)),
         _ => "What colour is this square? Answer with one word.".to_owned(),
@@ -65,7 +68,7 @@ fn question(upstream: &str, picture: &[u8]) -> String {
 }
 
 /// Whether the colour is a word of the answer.
-fn is_red(answer: &str) -> bool {
+fn mentions_red(answer: &str) -> bool {
     answer.split(|c: char| !c.is_alphabetic()).any(|word| word.eq_ignore_ascii_case("red"))
 }
 
@@ -75,13 +78,13 @@ mod tests {
 
     #[test]
     fn the_colour_is_a_word_and_not_a_part_of_one() {
-        assert!(is_red("Red.") && is_red("It is **red**!") && is_red("RED"));
-        assert!(!is_red("") && !is_red("Blue") && !is_red("I was bored; it is not rendered."));
+        assert!(mentions_red("Red.") && mentions_red("It is **red**!") && mentions_red("RED"));
+        assert!(!mentions_red("") && !mentions_red("Blue") && !mentions_red("I was bored; it is not rendered."));
     }
 
     #[test]
     fn the_scripted_model_is_not_asked_to_look() {
-        assert_eq!(question("scripted", b"png"), "!see cG5n red");
-        assert!(!question("anthropic", b"png").contains("red"), "the answer is not in the question");
+        assert_eq!(vision_prompt("scripted", b"png"), "!see cG5n red");
+        assert!(!vision_prompt("anthropic", b"png").contains("red"), "the answer is not in the question");
     }
 }

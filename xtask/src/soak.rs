@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::steps::succeed;
+use crate::steps::run_command;
 use crate::workspace::Workspace;
 
 /// How much.
@@ -21,12 +21,12 @@ pub struct Options {
 /// Runs the gateway's soak test, which is small by default, in the release profile and at this size.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let mut test = workspace.cargo();
+    let mut test = workspace.cargo_command();
     test.args(["test", "--quiet", "--release", "--package", "hostler-gateway", "--test", "soak"]);
     test.args(["--", "--nocapture"]).env("HOSTLER_SOAK_REQUESTS", options.requests.to_string());
     if let Some(seed) = options.seed {
         test.env("HOSTLER_SOAK_SEED", seed.to_string());
     }
-    succeed(&mut test)?;
+    run_command(&mut test)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -16,26 +16,26 @@ enum Outcome {
 
 /// Whether the steps after a failed one still make sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum OnFailure {
     /// They do: one run shows everything that is wrong.
-    GoOn,
+    Continue,
     /// They need what failed.
-    Stop,
+    Abort,
 }
 
 /// A run of steps.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
-    done: Vec<(String, Outcome, Duration)>,
-    stopped: bool,
+    results: Vec<(String, Outcome, Duration)>,
+    is_aborted: bool,
 }
 
 impl Steps {
     /// Runs a step, unless an earlier one stopped the run.
-    pub(crate) fn step(&mut self, name: impl Into<String>, then: Then, work: impl FnOnce() -> Result<()>) {
+    pub(crate) fn run_step(&mut self, name: impl Into<String>, then: OnFailure, work: impl FnOnce() -> Result<()>) {
         let name = name.into();
-        if self.stopped {
-            self.done.push((name, Outcome::Skipped, Duration::ZERO));
+        if self.is_aborted {
+            self.results.push((name, Outcome::Skipped, Duration::ZERO));
             return;
         }
         eprintln!("\n── {name}");
@@ -44,26 +44,26 @@ impl Steps {
             Ok(()) => Outcome::Passed,
             Err(error) => {
                 eprintln!("{name}: {error:#}");
-                self.stopped |= then == Then::Stop;
+                self.is_aborted |= then == OnFailure::Abort;
                 Outcome::Failed(format!("{error:#}"))
             }
         };
-        self.done.push((name, outcome, started.elapsed()));
+        self.results.push((name, outcome, started.elapsed()));
     }
 
     /// Prints the summary; a failure if any step failed.
     pub(crate) fn finish(self) -> ExitCode {
         eprintln!("\n{}", self.summary());
-        if self.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if self.has_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    fn passed(&self) -> bool {
-        self.done.iter().all(|(_, outcome, _)| matches!(outcome, Outcome::Passed))
+    fn has_passed(&self) -> bool {
+        self.results.iter().all(|(_, outcome, _)| matches!(outcome, Outcome::Passed))
     }
 
     fn summary(&self) -> String {
         let mut lines: Vec<String> = self
-            .done
+            .results
             .iter()
             .map(|(name, outcome, time)| match outcome {
                 Outcome::Passed => format!("  ok       {name:<10} {:>7.1} s", time.as_secs_f64()),
@@ -71,15 +71,15 @@ impl Steps {
                 Outcome::Skipped => format!("  skipped  {name}"),
             })
             .collect();
-        let total: Duration = self.done.iter().map(|(_, _, time)| *time).sum();
-        let verdict = if self.passed() { "everything is green" } else { "something is wrong" };
+        let total: Duration = self.results.iter().map(|(_, _, time)| *time).sum();
+        let verdict = if self.has_passed() { "everything is green" } else { "something is wrong" };
         lines.push(format!("{verdict}, {:.1} s", total.as_secs_f64()));
         lines.join("\n")
     }
 }
 
 /// Runs a command to its end; a failure unless it succeeds.
-pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| format!("{program} could not be started"))?;
     if !status.success() {
@@ -90,7 +90,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
 
 /// Becomes another program, so that signals reach it and nobody stands between it and the terminal.
 #[cfg(unix)]
-pub(crate) fn hand_over(mut command: Command) -> Result<ExitCode> {
+pub(crate) fn exec_command(mut command: Command) -> Result<ExitCode> {
     use std::os::unix::process::CommandExt as _;
     let program = command.get_program().to_string_lossy().into_owned();
     Err(command.exec()).with_context(|| format!("{program} could not be started"))
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn a_failed_step_is_told_and_the_others_still_run() {
         let mut steps = Steps::default();
-        steps.step("first", Then::GoOn, || bail!("broken"));
-        steps.step("second", Then::GoOn, || Ok(()));
-        assert!(!steps.passed());
+        steps.run_step("first", OnFailure::Continue, || bail!("broken"));
+        steps.run_step("second", OnFailure::Continue, || Ok(()));
+        assert!(!steps.has_passed());
         let summary = steps.summary();
         assert!(summary.contains("FAILED   first"), "{summary}");
         assert!(summary.contains("broken"), "{summary}");
@@ -127,15 +127,15 @@ mod tests {
     #[test]
     fn steps_after_a_stop_are_skipped() {
         let mut steps = Steps::default();
-        steps.step("build", Then::Stop, || bail!("broken"));
-        steps.step("tests", Then::GoOn, || panic!("must not run"));
+        steps.run_step("build", OnFailure::Abort, || bail!("broken"));
+        steps.run_step("tests", OnFailure::Continue, || panic!("must not run"));
         assert!(steps.summary().contains("skipped  tests"));
     }
 
     #[test]
     fn a_run_without_failures_passes() {
         let mut steps = Steps::default();
-        steps.step("only", Then::Stop, || Ok(()));
-        assert!(steps.passed());
+        steps.run_step("only", OnFailure::Abort, || Ok(()));
+        assert!(steps.has_passed());
     }
 }

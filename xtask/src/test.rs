@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::failures::Report;
-use crate::leaks::Run;
-use crate::outside;
+use crate::leak_check::TestRun;
+use crate::pinned_packages;
+use crate::required_programs;
 use crate::setup;
-use crate::steps::{Steps, Then, succeed};
-use crate::tools;
-use crate::web::Web;
+use crate::steps::{OnFailure, Steps, run_command};
+use crate::web::WebProject;
 use crate::workspace::Workspace;
 
 /// What to check.
@@ -26,51 +26,53 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let mut steps = Steps::default();
     let filter = options.filter.as_deref();
-    let cargo = |arguments: &[&str]| succeed(workspace.cargo().args(arguments));
+    let cargo = |arguments: &[&str]| run_command(workspace.cargo_command().args(arguments));
 
-    steps.step("tools", Then::Stop, tools::ensure);
+    steps.run_step("tools", OnFailure::Abort, required_programs::ensure_programs);
     if filter.is_none() {
-        steps.step("format", Then::GoOn, || cargo(&["fmt", "--all", "--check"]));
+        steps.run_step("format", OnFailure::Continue, || cargo(&["fmt", "--all", "--check"]));
     }
-    let web = Web::new(&workspace);
+    let web = WebProject::new(&workspace);
     if filter.is_none() {
         // Before the binary, which has it inside.
-        steps.step("page", Then::Stop, || web.ensure_page());
+        steps.run_step("page", OnFailure::Abort, || web.ensure_page());
     }
-    steps.step("build", Then::Stop, || cargo(&["build", "--workspace", "--exclude", "xtask", "--bins"]));
-    steps.step("agents", Then::Stop, || setup::agents(&workspace));
-    steps.step("sdks", Then::Stop, || outside::ensure_all(&outside::SDKS));
+    steps.run_step("build", OnFailure::Abort, || cargo(&["build", "--workspace", "--exclude", "xtask", "--bins"]));
+    steps.run_step("agents", OnFailure::Abort, || setup::install_agents(&workspace));
+    steps.run_step("sdks", OnFailure::Abort, || pinned_packages::ensure_packages(&pinned_packages::SDKS));
     if filter.is_none() {
         let lints = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
-        steps.step("lints", Then::GoOn, || cargo(&lints));
-        steps.step("docs", Then::GoOn, || {
-            let mut doc = workspace.cargo();
-            succeed(doc.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
+        steps.run_step("lints", OnFailure::Continue, || cargo(&lints));
+        steps.run_step("docs", OnFailure::Continue, || {
+            let mut doc = workspace.cargo_command();
+            run_command(doc.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
         });
     }
-    let run = Run::begin(&std::env::temp_dir())?;
+    let run = TestRun::begin(&std::env::temp_dir())?;
     if filter.is_none() {
-        steps.step("doctests", Then::GoOn, || {
-            succeed(run.mark(workspace.cargo().args(["test", "--workspace", "--doc", "--quiet"])))
+        steps.run_step("doctests", OnFailure::Continue, || {
+            run_command(run.mark_command(workspace.cargo_command().args(["test", "--workspace", "--doc", "--quiet"])))
         });
     }
-    steps.step("tests", Then::GoOn, || tests(&workspace, &run, filter));
+    steps.run_step("tests", OnFailure::Continue, || run_tests(&workspace, &run, filter));
     if filter.is_none() {
-        let hostler = workspace.hostler("debug");
-        steps.step("web", Then::GoOn, || web.check(&hostler, |command| run.mark(command)));
-        steps.step("browser", Then::GoOn, || web.browser_tests(&hostler, None, |command| run.mark(command)));
+        let hostler = workspace.hostler_binary("debug");
+        steps.run_step("web", OnFailure::Continue, || web.check(&hostler, |command| run.mark_command(command)));
+        steps.run_step("browser", OnFailure::Continue, || {
+            web.browser_tests(&hostler, None, |command| run.mark_command(command))
+        });
     }
-    steps.step("leaks", Then::GoOn, || run.check());
+    steps.run_step("leaks", OnFailure::Continue, || run.check_for_leaks());
     Ok(steps.finish())
 }
 
-fn tests(workspace: &Workspace, run: &Run, filter: Option<&str>) -> Result<()> {
-    let mut command = workspace.cargo();
-    if tools::has_nextest() {
+fn run_tests(workspace: &Workspace, run: &TestRun, filter: Option<&str>) -> Result<()> {
+    let mut command = workspace.cargo_command();
+    if required_programs::has_nextest() {
         command.args(["nextest", "run", "--workspace"]);
     } else {
         command.args(["test", "--workspace", "--quiet"]);
     }
     let report = Report::Nextest(workspace.target_directory.join("nextest/default/junit.xml"));
-    report.succeed(run.mark(command.args(filter)))
+    report.succeed(run.mark_command(command.args(filter)))
 }

@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-use crate::outside;
-use crate::steps::{hand_over, succeed};
+use crate::pinned_packages;
+use crate::steps::{exec_command, run_command};
 use crate::workspace::Workspace;
 
 /// How the workbench is driven, and what is kept of it.
@@ -32,10 +32,10 @@ pub struct Options {
 /// Installs what is missing, builds, and hands over to the journey.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let parts = install::ensure()?;
-    succeed(workspace.cargo().args(["build", "--package", "hostler"]))?;
-    let hostler = workspace.hostler("debug");
-    succeed(Command::new(&hostler).args(["agents", "install", "claude"]))?;
+    let parts = install::ensure_installed()?;
+    run_command(workspace.cargo_command().args(["build", "--package", "hostler"]))?;
+    let hostler = workspace.hostler_binary("debug");
+    run_command(Command::new(&hostler).args(["agents", "install", "claude"]))?;
 
     let out = options.out.clone().unwrap_or_else(|| workspace.target_directory.join("vscode"));
     std::fs::create_dir_all(&out).with_context(|| format!("{} could not be created", out.display()))?;
@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "server": parts.server,
         "playwright": parts.browser,
         "chromium": parts.chromium,
-        "cache": outside::cache_home()?,
+        "cache": pinned_packages::cache_home()?,
         "out": out.canonicalize()?,
         "keep": options.keep,
         "headed": options.headed,
@@ -52,5 +52,5 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     });
     let mut node = Command::new(parts.node.join("bin/node"));
     node.arg(workspace.root.join("xtask/vscode/journey.mjs")).arg(orders.to_string());
-    hand_over(node)
+    exec_command(node)
 }

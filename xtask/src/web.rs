@@ -2,7 +2,7 @@
 //! picture.
 
 mod packages;
-mod page;
+mod page_build;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -10,9 +10,9 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, Result};
 
 use crate::failures::Report;
-use crate::outside;
-use crate::steps::{Steps, Then, succeed};
-use crate::system;
+use crate::pinned_packages;
+use crate::steps::{OnFailure, Steps, run_command};
+use crate::system_packages;
 use crate::workspace::Workspace;
 
 /// What is done with the page.
@@ -35,14 +35,14 @@ pub struct Options {
 /// Installs what is missing, then does what was asked for.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let web = Web::new(&workspace);
+    let web = WebProject::new(&workspace);
     let mut steps = Steps::default();
-    steps.step("packages", Then::Stop, || web.packages());
+    steps.run_step("packages", OnFailure::Abort, || web.ensure_packages());
     if options.check {
-        steps.step("types", Then::GoOn, || succeed(&mut web.script("types")));
-        steps.step("lint", Then::GoOn, || succeed(&mut web.script("lint")));
+        steps.run_step("types", OnFailure::Continue, || run_command(&mut web.npm_script("types")));
+        steps.run_step("lint", OnFailure::Continue, || run_command(&mut web.npm_script("lint")));
     } else {
-        steps.step("page", Then::Stop, || web.build());
+        steps.run_step("page", OnFailure::Abort, || web.build());
     }
     if !options.check && options.browser.is_none() && options.screenshots.is_none() {
         return Ok(steps.finish());
@@ -50,58 +50,58 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let hostler = match &options.hostler {
         Some(path) => path.canonicalize().with_context(|| format!("there is no {}", path.display()))?,
         None => {
-            steps.step("host", Then::Stop, || host(&workspace, "dev"));
-            workspace.hostler("debug")
+            steps.run_step("host", OnFailure::Abort, || build_host(&workspace, "dev"));
+            workspace.hostler_binary("debug")
         }
     };
     if options.check {
-        steps.step("tests", Then::GoOn, || succeed(&mut web.tests(&hostler)));
+        steps.run_step("tests", OnFailure::Continue, || run_command(&mut web.test_command(&hostler)));
     }
     if let Some(word) = &options.browser {
         let word = (!word.is_empty()).then_some(word.as_str());
-        steps.step("browser", Then::GoOn, || web.browser_tests(&hostler, word, |command| command));
+        steps.run_step("browser", OnFailure::Continue, || web.browser_tests(&hostler, word, |command| command));
     }
     if let Some(directory) = &options.screenshots {
-        steps.step("screenshots", Then::GoOn, || {
+        steps.run_step("screenshots", OnFailure::Continue, || {
             std::fs::create_dir_all(directory)
                 .with_context(|| format!("{} could not be created", directory.display()))?;
-            succeed(web.in_a_browser("screenshots", &hostler)?.arg("--").arg(directory.canonicalize()?))
+            run_command(web.browser_script("screenshots", &hostler)?.arg("--").arg(directory.canonicalize()?))
         });
     }
     Ok(steps.finish())
 }
 
 /// A host for the page in a profile (`dev`, `release`), and the agent that it drives.
-pub(crate) fn host(workspace: &Workspace, profile: &str) -> Result<()> {
-    succeed(workspace.cargo().args(["build", "--package", "hostler", "--profile", profile]))?;
+pub(crate) fn build_host(workspace: &Workspace, profile: &str) -> Result<()> {
+    run_command(workspace.cargo_command().args(["build", "--package", "hostler", "--profile", profile]))?;
     let directory = if profile == "dev" { "debug" } else { profile };
-    succeed(Command::new(workspace.hostler(directory)).args(["agents", "install", "claude"]))
+    run_command(Command::new(workspace.hostler_binary(directory)).args(["agents", "install", "claude"]))
 }
 
 /// The page's directory, and what can be done there.
-pub(crate) struct Web {
-    home: PathBuf,
+pub(crate) struct WebProject {
+    directory: PathBuf,
     /// Where pictures and logs of failed tests go.
-    out: PathBuf,
+    browser_output: PathBuf,
 }
 
-impl Web {
+impl WebProject {
     pub(crate) fn new(workspace: &Workspace) -> Self {
-        Self { home: workspace.root.join("web"), out: workspace.target_directory.join("browser") }
+        Self { directory: workspace.root.join("web"), browser_output: workspace.target_directory.join("browser") }
     }
 
     /// Sees to it that a binary that is built afterwards has the page in it.
     pub(crate) fn ensure_page(&self) -> Result<()> {
-        self.packages()?;
+        self.ensure_packages()?;
         self.build()
     }
 
-    fn packages(&self) -> Result<()> {
-        packages::ensure(&self.home, &outside::cache_home()?.join("hostler").join("tools"))
+    fn ensure_packages(&self) -> Result<()> {
+        packages::ensure_node_modules(&self.directory, &pinned_packages::cache_home()?.join("hostler").join("tools"))
     }
 
     fn build(&self) -> Result<()> {
-        if !page::ensure(&self.home, || succeed(&mut self.script("build")))? {
+        if !page_build::ensure_built(&self.directory, || run_command(&mut self.npm_script("build")))? {
             eprintln!("the page in web/dist is up to date");
         }
         Ok(())
@@ -109,14 +109,14 @@ impl Web {
 
     /// The checks that need no browser, one after the other.
     pub(crate) fn check(&self, hostler: &Path, mark: impl Fn(&mut Command) -> &mut Command) -> Result<()> {
-        succeed(mark(&mut self.script("types")))?;
-        succeed(mark(&mut self.script("lint")))?;
-        succeed(mark(&mut self.tests(hostler)))
+        run_command(mark(&mut self.npm_script("types")))?;
+        run_command(mark(&mut self.npm_script("lint")))?;
+        run_command(mark(&mut self.test_command(hostler)))
     }
 
     /// The tests that need no browser; with a host, none of them is skipped.
-    fn tests(&self, hostler: &Path) -> Command {
-        let mut npm = self.script("test");
+    fn test_command(&self, hostler: &Path) -> Command {
+        let mut npm = self.npm_script("test");
         npm.env("HOSTLER_BIN", hostler);
         npm
     }
@@ -128,23 +128,25 @@ impl Web {
         word: Option<&str>,
         mark: impl Fn(&mut Command) -> &mut Command,
     ) -> Result<()> {
-        let report = self.out.join("results.json");
-        let mut npm = self.in_a_browser("browser", hostler)?;
+        let report = self.browser_output.join("results.json");
+        let mut npm = self.browser_script("browser", hostler)?;
         npm.args(["--", "--reporter=default", "--reporter=json", "--outputFile.json"]).arg(&report).args(word);
         Report::Vitest(report).succeed(mark(&mut npm))
     }
 
     /// A script that drives the page in the system's browser.
-    pub(crate) fn in_a_browser(&self, name: &str, hostler: &Path) -> Result<Command> {
-        let mut npm = self.script(name);
-        npm.env("HOSTLER_BIN", hostler).env("CHROMIUM", system::chromium()?).env("BROWSER_OUT", &self.out);
+    pub(crate) fn browser_script(&self, name: &str, hostler: &Path) -> Result<Command> {
+        let mut npm = self.npm_script(name);
+        npm.env("HOSTLER_BIN", hostler)
+            .env("CHROMIUM", system_packages::ensure_chromium()?)
+            .env("BROWSER_OUT", &self.browser_output);
         Ok(npm)
     }
 
     /// One of the scripts in `package.json`.
-    fn script(&self, name: &str) -> Command {
+    fn npm_script(&self, name: &str) -> Command {
         let mut npm = Command::new("npm");
-        npm.args(["run", "--silent", name]).current_dir(&self.home).stdin(Stdio::null());
+        npm.args(["run", "--silent", name]).current_dir(&self.directory).stdin(Stdio::null());
         npm
     }
 }

@@ -44,7 +44,7 @@ pub struct Dependency {
 
 impl Package {
     /// The names of the packages that its code (not its tests) needs.
-    pub fn needs(&self) -> impl Iterator<Item = &str> {
+    pub fn dependency_names(&self) -> impl Iterator<Item = &str> {
         self.dependencies
             .iter()
             .filter(|dependency| dependency.kind.is_none())
@@ -60,7 +60,7 @@ impl Package {
 impl Workspace {
     /// Asks cargo.
     pub fn load() -> Result<Self> {
-        let output = cargo(home())
+        let output = cargo(manifest_directory())
             .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
             .output()
             .context("cargo could not be started")?;
@@ -71,18 +71,18 @@ impl Workspace {
     }
 
     /// A cargo command that runs in the workspace.
-    pub fn cargo(&self) -> Command {
+    pub fn cargo_command(&self) -> Command {
         cargo(&self.root)
     }
 
     /// The `hostler` binary of a profile (`debug`, `release`).
-    pub fn hostler(&self, profile: &str) -> PathBuf {
+    pub fn hostler_binary(&self, profile: &str) -> PathBuf {
         self.target_directory.join(profile).join(format!("hostler{}", std::env::consts::EXE_SUFFIX))
     }
 }
 
 /// This package's directory, which is inside the workspace.
-fn home() -> &'static Path {
+fn manifest_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 

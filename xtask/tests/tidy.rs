@@ -74,7 +74,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
 ];
 
 /// Outside crates that stand for a layer's knowledge, and who has it.
-const KNOWLEDGE: [(&str, &[&str]); 10] = [
+const EXTERNAL_CRATE_USERS: [(&str, &[&str]); 10] = [
     ("ahp", &["hostler-engine", "hostler-testkit"]),
     ("ahp-types", &["hostler-store", "hostler-engine", "hostler-ahp", "hostler-cli", "hostler-testkit"]),
     ("ahp-ws", &["hostler-testkit"]),
@@ -88,9 +88,9 @@ const KNOWLEDGE: [(&str, &[&str]); 10] = [
 ];
 
 /// The one crate that talks to the operating system in ways that Rust cannot check.
-const MAY_BE_UNSAFE: &str = "hostler-process";
+const UNSAFE_CRATE: &str = "hostler-process";
 
-const LONGEST_FILE: usize = 900;
+const MAX_FILE_LINES: usize = 900;
 
 fn workspace() -> Workspace {
     Workspace::load().unwrap()
@@ -108,7 +108,7 @@ fn dependencies_point_down_only() {
             wrong.push(format!("{} has no place in the table of layers", package.name));
             continue;
         };
-        let ours = package.needs().filter(|name| LAYERS.iter().any(|(layer, _)| layer == name));
+        let ours = package.dependency_names().filter(|name| LAYERS.iter().any(|(layer, _)| layer == name));
         let ours: Vec<_> = ours.collect();
         let stranger = ours.iter().filter(|name| !allowed.contains(name));
         wrong.extend(stranger.map(|name| format!("{} uses {name}", package.name)));
@@ -122,14 +122,14 @@ fn dependencies_point_down_only() {
 #[test]
 fn what_a_layer_knows_stays_in_it() {
     let (mut wrong, mut unused) = (Vec::new(), BTreeSet::<(&str, &str)>::new());
-    for (outside, knowing) in KNOWLEDGE {
+    for (outside, knowing) in EXTERNAL_CRATE_USERS {
         unused.extend(knowing.iter().map(|name| (*name, outside)));
     }
     let workspace = workspace();
     for package in &workspace.packages {
-        for name in package.needs() {
+        for name in package.dependency_names() {
             unused.remove(&(package.name.as_str(), name));
-            let known = KNOWLEDGE.iter().find(|(outside, _)| *outside == name);
+            let known = EXTERNAL_CRATE_USERS.iter().find(|(outside, _)| *outside == name);
             if known.is_some_and(|(_, knowing)| !knowing.contains(&package.name.as_str())) {
                 wrong.push(format!("{} uses {name}", package.name));
             }
@@ -165,7 +165,7 @@ fn the_list_of_crates_is_the_list_of_crates() {
 #[test]
 fn unsafe_code_is_forbidden_outside_its_one_place() {
     let mut wrong = Vec::new();
-    for package in workspace().packages.iter().filter(|package| package.name != MAY_BE_UNSAFE) {
+    for package in workspace().packages.iter().filter(|package| package.name != UNSAFE_CRATE) {
         let roots = ["src/lib.rs", "src/main.rs"].map(|root| package.directory().join(root));
         for root in roots.iter().filter(|root| root.exists()) {
             if !std::fs::read_to_string(root).unwrap().contains("#![forbid(unsafe_code)]") {
@@ -178,9 +178,9 @@ fn unsafe_code_is_forbidden_outside_its_one_place() {
 
 #[test]
 fn no_file_grows_into_everything() {
-    let long = |source: &Source| {
+    let long = |source: &SourceFile| {
         let lines = source.text.lines().count();
-        (source.is_rust() && lines > LONGEST_FILE).then(|| format!("{}: {lines} lines", source.name))
+        (source.is_rust() && lines > MAX_FILE_LINES).then(|| format!("{}: {lines} lines", source.name))
     };
     assert_none("files to split", &sources().iter().filter_map(long).collect::<Vec<_>>());
 }
@@ -198,7 +198,7 @@ fn no_machine_s_paths_are_in_the_project() {
     assert_none("paths of somebody's machine", &find(&sources(), |_| true, &anywhere));
 
     let temporary = concat!("\"/t", "mp/");
-    let product = |source: &Source| source.is_rust() && !source.is_test();
+    let product = |source: &SourceFile| source.is_rust() && !source.is_test();
     assert_none("temporary paths that are not asked for", &find(&sources(), product, &[temporary]));
 }
 
@@ -207,8 +207,8 @@ fn no_machine_s_paths_are_in_the_project() {
 #[test]
 fn shared_temporary_directories_are_known_in_few_places() {
     let known = ["crates/hostler-cli/src/environment.rs", "crates/hostler-process/src/runtime_dir.rs"];
-    let product = |source: &Source| source.is_rust() && !source.is_test() && !known.contains(&source.name.as_str());
-    let product = |source: &Source| {
+    let product = |source: &SourceFile| source.is_rust() && !source.is_test() && !known.contains(&source.name.as_str());
+    let product = |source: &SourceFile| {
         source.name.starts_with("crates/")
             && !["/benches/", "/fuzzing/"].iter().any(|part| source.name.contains(part))
             && product(source)
@@ -223,12 +223,12 @@ fn shared_temporary_directories_are_known_in_few_places() {
 }
 
 /// A text file of the project, with its path from the root.
-struct Source {
+struct SourceFile {
     name: String,
     text: String,
 }
 
-impl Source {
+impl SourceFile {
     fn is_rust(&self) -> bool {
         Path::new(&self.name).extension() == Some(OsStr::new("rs"))
     }
@@ -252,7 +252,7 @@ impl Source {
     }
 }
 
-fn find(sources: &[Source], which: impl Fn(&Source) -> bool, needles: &[&str]) -> Vec<String> {
+fn find(sources: &[SourceFile], which: impl Fn(&SourceFile) -> bool, needles: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| which(source)) {
         for (number, line) in source.lines() {
@@ -265,7 +265,7 @@ fn find(sources: &[Source], which: impl Fn(&Source) -> bool, needles: &[&str]) -
 }
 
 /// All text files of the project; what is built, fetched or versioned is not looked at.
-fn sources() -> Vec<Source> {
+fn sources() -> Vec<SourceFile> {
     let root = workspace().root;
     let mut found = Vec::new();
     collect(&root, &root, &mut found);
@@ -273,7 +273,7 @@ fn sources() -> Vec<Source> {
     found
 }
 
-fn collect(root: &Path, directory: &Path, found: &mut Vec<Source>) {
+fn collect(root: &Path, directory: &Path, found: &mut Vec<SourceFile>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path: PathBuf = entry.unwrap().path();
         let name = path.file_name().unwrap_or_default();
@@ -285,7 +285,7 @@ fn collect(root: &Path, directory: &Path, found: &mut Vec<Source>) {
             collect(root, &path, found);
         } else if let Ok(text) = std::fs::read_to_string(&path) {
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            found.push(Source { name, text });
+            found.push(SourceFile { name, text });
         }
     }
 }

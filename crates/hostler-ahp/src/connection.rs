@@ -12,7 +12,8 @@ use ahp_types::commands::{Implementation, InitializeResult, ReconnectResult, Rec
 use ahp_types::state::TelemetryCapabilities;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use hostler_engine::{
-    Deliveries, Delivery, Engine, EngineError, Extent, Presence, Reconnected, SnapshotAt, Subscriber,
+    ChannelSnapshot, Deliveries, Delivery, Engine, EngineError, PresenceGuard, ReconnectOutcome, SnapshotTurns,
+    Subscriber,
 };
 use hostler_telemetry::LogTap;
 use serde::Serialize;
@@ -23,37 +24,37 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::clients::Clients;
-use crate::encode::{self, Frame, Long};
-use crate::logs::{self, Logs};
-use crate::methods::{self, Hello};
-use crate::pass::{Guest, Passes};
+use crate::browser_sessions::{BrowserClient, BrowserSessions};
+use crate::connected_clients::ConnectedClients;
+use crate::connection_reader::ConnectionReader;
+use crate::encode::{self, AnswerWriter, Frame};
+use crate::host_requests::HostRequests;
+use crate::log_channels::{self, LogSubscriptions};
+use crate::methods::{self, InitializeRequest};
 use crate::protocol::notifications;
-use crate::reader::Reader;
-use crate::reverse::Reverse;
-use crate::rpc::{self, Incoming, RequestId, RpcError};
-use crate::version::Version;
-use crate::ws::{Encoding, Goodbye, SocketLimits};
+use crate::protocol_version::ProtocolVersion;
+use crate::rpc::{self, IncomingMessage, JsonRpcId, RpcError};
+use crate::ws::{CloseReason, FrameEncoding, SocketLimits};
 
 /// Bounds of one connection.
 #[derive(Debug, Clone)]
-pub struct ConnectionLimits {
+pub struct AhpConnectionLimits {
     /// How many deliveries may wait for the client before it is cut off.
-    pub queue: usize,
+    pub max_queued_deliveries: usize,
     /// How long a client may take to initialize.
-    pub handshake: Duration,
+    pub initialize_timeout: Duration,
     /// How long a client may take to answer a request of the host.
-    pub reverse: Duration,
+    pub host_request_timeout: Duration,
     /// Bounds of the sockets that carry connections.
     pub socket: SocketLimits,
 }
 
-impl Default for ConnectionLimits {
+impl Default for AhpConnectionLimits {
     fn default() -> Self {
         Self {
-            queue: 16_384,
-            handshake: Duration::from_secs(30),
-            reverse: Duration::from_secs(30),
+            max_queued_deliveries: 16_384,
+            initialize_timeout: Duration::from_secs(30),
+            host_request_timeout: Duration::from_secs(30),
             socket: SocketLimits::default(),
         }
     }
@@ -61,19 +62,19 @@ impl Default for ConnectionLimits {
 
 /// What a connection shares with the server.
 #[derive(Clone)]
-pub(crate) struct Context {
+pub(crate) struct ConnectionContext {
     pub(crate) engine: Engine,
-    pub(crate) limits: ConnectionLimits,
+    pub(crate) limits: AhpConnectionLimits,
     /// Who else is connected.
-    pub(crate) clients: Clients,
+    pub(crate) clients: ConnectedClients,
     /// The host's own log, if clients may hear it.
     pub(crate) logs: Option<LogTap>,
     /// How frames are written on this connection.
-    pub(crate) encoding: Encoding,
+    pub(crate) encoding: FrameEncoding,
     /// Which browsers may come in without the token.
-    pub(crate) passes: Passes,
+    pub(crate) browser_sessions: BrowserSessions,
     /// The pass by which this client is in, if it is.
-    pub(crate) guest: Option<Arc<Guest>>,
+    pub(crate) anonymous_client: Option<Arc<BrowserClient>>,
     /// Fires when the server stops.
     pub(crate) stop: CancellationToken,
     /// Work that must be finished even if the connection is gone.
@@ -81,118 +82,133 @@ pub(crate) struct Context {
 }
 
 /// How long a client may take to read what is left when the server stops.
-const FAREWELL: Duration = Duration::from_millis(500);
+const STOP_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Serves one client until it leaves, is cut off, or the server stops. Says which, for the close frame.
-pub(crate) async fn serve<I, O>(context: Context, inbound: I, outbound: O) -> Goodbye
+pub(crate) async fn serve<I, O>(context: ConnectionContext, inbound: I, outbound: O) -> CloseReason
 where
     I: Stream<Item = String> + Send + Unpin,
     O: Sink<Frame> + Send + Unpin + 'static,
 {
-    let (subscriber, deliveries) = Subscriber::new(context.limits.queue);
+    let (subscriber, deliveries) = Subscriber::new(context.limits.max_queued_deliveries);
     let id = subscriber.id();
     let engine = context.engine.clone();
-    let goodbye = talk(context, subscriber, deliveries, inbound, outbound).await;
-    engine.forget_subscriber(id);
-    if goodbye == Goodbye::SignedOut {
+    let goodbye = run_connection(context, subscriber, deliveries, inbound, outbound).await;
+    engine.remove_subscriber(id);
+    if goodbye == CloseReason::SignedOut {
         tracing::info!("a client left because its browser was signed out");
     }
     goodbye
 }
 
-async fn talk<I, O>(
-    context: Context,
+async fn run_connection<I, O>(
+    context: ConnectionContext,
     subscriber: Subscriber,
     mut deliveries: Deliveries,
     mut inbound: I,
     mut outbound: O,
-) -> Goodbye
+) -> CloseReason
 where
     I: Stream<Item = String> + Send + Unpin,
     O: Sink<Frame> + Send + Unpin + 'static,
 {
     let stop = context.stop.clone();
-    let signed_out = context.guest.as_ref().map_or_else(CancellationToken::new, |guest| guest.ended.clone());
+    let signed_out =
+        context.anonymous_client.as_ref().map_or_else(CancellationToken::new, |guest| guest.signed_out.clone());
     let (replies, outgoing) = mpsc::channel(64);
-    let logs = context.logs.clone().map(|tap| Logs::new(tap, replies.clone()));
-    let mut first = First { until: Instant::now() + context.limits.handshake, inbound: &mut inbound, late: false };
-    let greeted = tokio::select! {
-        () = stop.cancelled() => return Goodbye::GoingAway,
-        () = signed_out.cancelled() => return Goodbye::SignedOut,
-        greeted = greet(&context, &subscriber, &mut deliveries, logs.as_ref(), &mut first, &mut outbound) => greeted,
+    let logs = context.logs.clone().map(|tap| LogSubscriptions::new(tap, replies.clone()));
+    let mut first = HandshakeInbound {
+        deadline: Instant::now() + context.limits.initialize_timeout,
+        inbound: &mut inbound,
+        timed_out: false,
     };
-    let late = first.late;
+    let greeted = tokio::select! {
+        () = stop.cancelled() => return CloseReason::GoingAway,
+        () = signed_out.cancelled() => return CloseReason::SignedOut,
+        greeted = await_handshake(&context, &subscriber, &mut deliveries, logs.as_ref(), &mut first, &mut outbound) => greeted,
+    };
+    let late = first.timed_out;
     // The presence lasts until the end of this function, however that comes.
-    let Client { version, id: client_id, presence: _presence } = match greeted {
+    let InitializedClient { version, id: client_id, presence: _presence } = match greeted {
         Some(client) => client,
-        None if late => return Goodbye::NeverInitialized,
-        None => return Goodbye::Done,
+        None if late => return CloseReason::NeverInitialized,
+        None => return CloseReason::Finished,
     };
 
     // One waits while one is written.
     let (large, largest) = mpsc::channel(1);
-    let waiting = Waiting::default();
+    let waiting = PendingAnswers::default();
     let encoding = context.encoding;
-    let writer =
-        Writer { version, encoding, waiting: waiting.clone(), deliveries, replies: outgoing, large: largest, outbound };
+    let writer = ConnectionWriter {
+        version,
+        encoding,
+        pending_answers: waiting.clone(),
+        deliveries,
+        replies: outgoing,
+        large_replies: largest,
+        outbound,
+    };
     let (overflow, id, engine) = (subscriber.overflow().clone(), subscriber.id(), context.engine.clone());
-    let reverse = Reverse::new(replies.clone(), context.limits.reverse);
+    let reverse = HostRequests::new(replies.clone(), context.limits.host_request_timeout);
     // What the host has asked the client and is not answered fails with the end of this function.
-    let _hang_up = reverse.hang_up_on_drop();
-    let _connected = context.clients.connected(&client_id, &reverse);
-    let reader = Reader::new(context, subscriber, client_id, waiting, replies, large, reverse).hearing(logs);
+    let _hang_up = reverse.disconnect_on_drop();
+    let _connected = context.clients.register(&client_id, &reverse);
+    let reader =
+        ConnectionReader::new(context, subscriber, client_id, waiting, replies, large, reverse).with_logs(logs);
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
         () = overflow.cancelled() => {
             tracing::info!("a client that did not read was disconnected");
-            Goodbye::TooSlow
+            CloseReason::TooSlow
         }
-        () = signed_out.cancelled() => Goodbye::SignedOut,
-        () = &mut writing => Goodbye::Done,
-        () = reader.run(inbound) => Goodbye::Done,
+        () = signed_out.cancelled() => CloseReason::SignedOut,
+        () = &mut writing => CloseReason::Finished,
+        () = reader.run(inbound) => CloseReason::Finished,
         () = stop.cancelled() => {
             // The reader is gone and nobody delivers any more: the writer ends after what is there.
-            engine.forget_subscriber(id);
-            if tokio::time::timeout(FAREWELL, writing).await.is_err() {
+            engine.remove_subscriber(id);
+            if tokio::time::timeout(STOP_FLUSH_TIMEOUT, writing).await.is_err() {
                 tracing::debug!("a client did not read to the end");
             }
-            Goodbye::GoingAway
+            CloseReason::GoingAway
         }
     }
 }
 
 /// A client that has initialized or come back.
-struct Client {
-    version: Version,
+struct InitializedClient {
+    version: ProtocolVersion,
     id: String,
-    presence: Presence,
+    presence: PresenceGuard,
 }
 
 /// Answers until the client has initialized. `None` if it leaves or cannot be served.
-async fn greet<I, O>(
-    context: &Context,
+async fn await_handshake<I, O>(
+    context: &ConnectionContext,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
-    logs: Option<&Logs>,
-    first: &mut First<'_, I>,
+    logs: Option<&LogSubscriptions>,
+    first: &mut HandshakeInbound<'_, I>,
     outbound: &mut O,
-) -> Option<Client>
+) -> Option<InitializedClient>
 where
     I: Stream<Item = String> + Send + Unpin,
     O: Sink<Frame> + Send + Unpin,
 {
     while let Some(text) = first.next().await {
-        let (id, method, params) = match rpc::parse(&text) {
-            Ok(Incoming::Request { id, method, params }) => (id, method, params),
-            Ok(Incoming::Notification { .. } | Incoming::Answer { .. }) => continue,
+        let (id, method, params) = match rpc::parse_message(&text) {
+            Ok(IncomingMessage::Request { id, method, params }) => (id, method, params),
+            Ok(IncomingMessage::Notification { .. } | IncomingMessage::Response { .. }) => continue,
             Err((id, error)) => {
                 outbound.send(context.encoding.frame(&encode::answer(&id, Err(error)))).await.ok()?;
                 continue;
             }
         };
         let result = match method.as_str() {
-            "initialize" => match methods::initialize(params) {
-                Ok(hello) => return welcome(context, subscriber, deliveries, logs, outbound, &id, hello).await,
+            "initialize" => match methods::parse_initialize(params) {
+                Ok(hello) => {
+                    return answer_initialize(context, subscriber, deliveries, logs, outbound, &id, hello).await;
+                }
                 Err(error) => {
                     // Without a common version there is nothing more to say.
                     let hopeless = error.data.is_some();
@@ -204,11 +220,13 @@ where
                 }
             },
             "ping" => Ok(Value::Null),
-            "reconnect" => match reconnect(context, subscriber, deliveries, logs, outbound, &id, params).await? {
-                Ok(client) => return Some(client),
-                // The socket stays open: the client may initialize on it.
-                Err(error) => Err(error),
-            },
+            "reconnect" => {
+                match answer_reconnect(context, subscriber, deliveries, logs, outbound, &id, params).await? {
+                    Ok(client) => return Some(client),
+                    // The socket stays open: the client may initialize on it.
+                    Err(error) => Err(error),
+                }
+            }
             _ => Err(RpcError::new(-32601, "initialize first")),
         };
         outbound.send(context.encoding.frame(&encode::answer(&id, result))).await.ok()?;
@@ -218,38 +236,38 @@ where
 
 /// What a client says before it is known. It has so long to say it; what it is answered may take longer, since that can be
 /// long, and its line slow.
-struct First<'a, I> {
-    until: Instant,
+struct HandshakeInbound<'a, I> {
+    deadline: Instant,
     inbound: &'a mut I,
-    late: bool,
+    timed_out: bool,
 }
 
-impl<I: Stream<Item = String> + Unpin> First<'_, I> {
+impl<I: Stream<Item = String> + Unpin> HandshakeInbound<'_, I> {
     async fn next(&mut self) -> Option<String> {
-        let said = tokio::time::timeout_at(self.until, self.inbound.next()).await;
-        self.late = said.is_err();
+        let said = tokio::time::timeout_at(self.deadline, self.inbound.next()).await;
+        self.timed_out = said.is_err();
         said.ok().flatten()
     }
 }
 
 /// Answers `initialize` with the snapshots that it asked for, before any envelope that follows them.
-async fn welcome<O>(
-    context: &Context,
+async fn answer_initialize<O>(
+    context: &ConnectionContext,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
-    logs: Option<&Logs>,
+    logs: Option<&LogSubscriptions>,
     outbound: &mut O,
-    id: &RequestId,
-    hello: Hello,
-) -> Option<Client>
+    id: &JsonRpcId,
+    hello: InitializeRequest,
+) -> Option<InitializedClient>
 where
     O: Sink<Frame> + Send + Unpin,
 {
-    let presence = context.engine.client_arrived(&hello.client_id, hello.version.memo()).await;
-    context.engine.shows(&hello.client_id, subscriber);
-    let (log, channels) = apart(hello.subscriptions);
-    hear(logs, &log);
-    let (snapshots, held) = snapshots(context, subscriber, deliveries, Extent::All, &channels).await?;
+    let presence = context.engine.connect_client(&hello.client_id, hello.version.client_metadata()).await;
+    context.engine.attach(&hello.client_id, subscriber);
+    let (log, channels) = split_log_channels(hello.subscriptions);
+    subscribe_to_logs(logs, &log);
+    let (snapshots, held) = collect_snapshots(context, subscriber, deliveries, SnapshotTurns::All, &channels).await?;
     let last = snapshots.iter().map(|snapshot| snapshot.from_seq).max();
     let server_seq = i64::try_from(last.unwrap_or_else(|| context.engine.current_seq())).unwrap_or(i64::MAX);
     let result = InitializeResult {
@@ -266,83 +284,84 @@ where
         completion_trigger_characters: Some(["@", "#", "/"].map(str::to_owned).to_vec()),
         terminal_command_prefix: context.engine.command_prefix().map(str::to_owned),
         telemetry: context.logs.as_ref().map(|_| TelemetryCapabilities {
-            logs: Some(logs::TEMPLATE.to_owned()),
+            logs: Some(log_channels::LOG_CHANNEL_TEMPLATE.to_owned()),
             ..TelemetryCapabilities::default()
         }),
         automations: None,
     };
-    let frame = with_snapshots(context, id, &result, &hello.version, snapshots).await;
-    answer_and_release(context, outbound, &hello.version, frame, held).await?;
-    Some(Client { version: hello.version, id: hello.client_id, presence })
+    let frame = encode_answer_with_snapshots(context, id, &result, &hello.version, snapshots).await;
+    send_answer_then_deliveries(context, outbound, &hello.version, frame, held).await?;
+    Some(InitializedClient { version: hello.version, id: hello.client_id, presence })
 }
 
 /// Takes a client up again where it left. The inner error leaves the connection as it was.
-async fn reconnect<O>(
-    context: &Context,
+async fn answer_reconnect<O>(
+    context: &ConnectionContext,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
-    logs: Option<&Logs>,
+    logs: Option<&LogSubscriptions>,
     outbound: &mut O,
-    id: &RequestId,
+    id: &JsonRpcId,
     params: Value,
-) -> Option<Result<Client, RpcError>>
+) -> Option<Result<InitializedClient, RpcError>>
 where
     O: Sink<Frame> + Send + Unpin,
 {
-    let back = match methods::reconnect(params) {
+    let back = match methods::parse_reconnect(params) {
         Ok(back) => back,
         Err(error) => return Some(Err(error)),
     };
     let engine = &context.engine;
-    let known = engine.client_memo(&back.client_id).and_then(|memo| Version::of_memo(&memo));
+    let known = engine.client_metadata(&back.client_id).and_then(|memo| ProtocolVersion::from_client_metadata(&memo));
     let Some(version) = known else { return Some(Err(EngineError::ClientUnknown.into())) };
-    let (log, channels) = apart(back.subscriptions);
-    let answer = engine.reconnect(&back.client_id, back.last_seen, &channels, subscriber, 0).await;
+    let (log, channels) = split_log_channels(back.subscriptions);
+    let answer = engine.reconnect(&back.client_id, back.last_seen_seq, &channels, subscriber, 0).await;
     let (channels, missing, replay) = match answer {
-        Ok(Reconnected::Replay { channels, missing }) => (channels, missing, true),
-        Ok(Reconnected::Snapshots { channels, missing }) => (channels, missing, false),
+        Ok(ReconnectOutcome::Replay { channels, missing }) => (channels, missing, true),
+        Ok(ReconnectOutcome::Snapshots { channels, missing }) => (channels, missing, false),
         Err(error) => return Some(Err(error.into())),
     };
-    let presence = engine.client_arrived(&back.client_id, version.memo()).await;
-    engine.shows(&back.client_id, subscriber);
-    hear(logs, &log);
-    let client = Client { version, id: back.client_id, presence };
+    let presence = engine.connect_client(&back.client_id, version.client_metadata()).await;
+    engine.attach(&back.client_id, subscriber);
+    subscribe_to_logs(logs, &log);
+    let client = InitializedClient { version, id: back.client_id, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
         let frame = context.encoding.frame(&encode::replay(id, &client.version, &missed, &missing));
-        answer_and_release(context, outbound, &client.version, frame, Vec::new()).await?;
+        send_answer_then_deliveries(context, outbound, &client.version, frame, Vec::new()).await?;
         return Some(Ok(client));
     }
-    let (snapshots, held) = snapshots(context, subscriber, deliveries, Extent::AsBefore, &channels).await?;
+    let (snapshots, held) =
+        collect_snapshots(context, subscriber, deliveries, SnapshotTurns::SameAsBefore, &channels).await?;
     let result = ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots: Vec::new() });
-    let frame = with_snapshots(context, id, &result, &client.version, snapshots).await;
-    answer_and_release(context, outbound, &client.version, frame, held).await?;
+    let frame = encode_answer_with_snapshots(context, id, &result, &client.version, snapshots).await;
+    send_answer_then_deliveries(context, outbound, &client.version, frame, held).await?;
     Some(Ok(client))
 }
 
 /// The channels of the log, and all others: the log has no state, and the engine knows nothing of it.
-fn apart(channels: Vec<String>) -> (Vec<String>, Vec<String>) {
-    channels.into_iter().partition(|channel| logs::is_channel(channel))
+fn split_log_channels(channels: Vec<String>) -> (Vec<String>, Vec<String>) {
+    channels.into_iter().partition(|channel| log_channels::is_log_channel(channel))
 }
 
 /// The client hears these channels of the log from before it is answered: what happens because of the answer is in it.
-fn hear(logs: Option<&Logs>, channels: &[String]) {
+fn subscribe_to_logs(logs: Option<&LogSubscriptions>, channels: &[String]) {
     if let Some(logs) = logs {
-        channels.iter().for_each(|channel| logs.hear(channel));
+        channels.iter().for_each(|channel| logs.subscribe(channel));
     }
 }
 
 /// Subscribes to channels and gathers their snapshots; what else arrived meanwhile is to be sent after them.
-async fn snapshots(
-    context: &Context,
+async fn collect_snapshots(
+    context: &ConnectionContext,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
-    extent: Extent,
+    extent: SnapshotTurns,
     channels: &[String],
-) -> Option<(Vec<SnapshotAt>, Vec<Delivery>)> {
+) -> Option<(Vec<ChannelSnapshot>, Vec<Delivery>)> {
     let mut expected = 0;
     for (token, channel) in (0..).zip(channels) {
         // A channel that does not exist gives no snapshot and is no error.
-        if context.engine.subscribe_to(channel, extent, subscriber, token).await.is_ok() {
+        if context.engine.subscribe_with_turns(channel, extent, subscriber, token).await.is_ok() {
             expected += 1;
         }
     }
@@ -357,25 +376,25 @@ async fn snapshots(
 }
 
 /// The frame of an answer that has snapshots among its members.
-async fn with_snapshots(
-    context: &Context,
-    id: &RequestId,
+async fn encode_answer_with_snapshots(
+    context: &ConnectionContext,
+    id: &JsonRpcId,
     members: &impl Serialize,
-    version: &Version,
-    snapshots: Vec<SnapshotAt>,
+    version: &ProtocolVersion,
+    snapshots: Vec<ChannelSnapshot>,
 ) -> Frame {
-    let mut answer = Long::result(id);
-    match answer.with_snapshots(members, version, snapshots).await {
+    let mut answer = AnswerWriter::begin_result(id);
+    match answer.write_result_with_snapshots(members, version, snapshots).await {
         Ok(()) => answer.finish(context.encoding),
         Err(error) => context.encoding.frame(&encode::answer(id, Err(error))),
     }
 }
 
 /// Sends an answer and then what had to wait for it.
-async fn answer_and_release<O>(
-    context: &Context,
+async fn send_answer_then_deliveries<O>(
+    context: &ConnectionContext,
     outbound: &mut O,
-    version: &Version,
+    version: &ProtocolVersion,
     answer: Frame,
     held: Vec<Delivery>,
 ) -> Option<()>
@@ -384,7 +403,9 @@ where
 {
     outbound.feed(answer).await.ok()?;
     for delivery in held {
-        for frame in frames_for(version, context.encoding, &Waiting::default(), delivery).await.into_iter().flatten() {
+        for frame in
+            encode_delivery(version, context.encoding, &PendingAnswers::default(), delivery).await.into_iter().flatten()
+        {
             outbound.feed(frame).await.ok()?;
         }
     }
@@ -393,47 +414,47 @@ where
 
 /// Requests whose answer is on its way through the queue of deliveries, by token.
 #[derive(Clone, Default)]
-pub(crate) struct Waiting(Arc<Mutex<HashMap<u64, Request>>>);
+pub(crate) struct PendingAnswers(Arc<Mutex<HashMap<u64, PendingAnswer>>>);
 
 /// A request, and its place among those of its kind, which is free again when it is answered.
-struct Request {
-    id: RequestId,
-    _place: Option<OwnedSemaphorePermit>,
+struct PendingAnswer {
+    id: JsonRpcId,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Waiting {
+impl PendingAnswers {
     /// Adds a request, which keeps its place until it is answered.
-    pub(crate) fn add(&self, id: RequestId, place: Option<OwnedSemaphorePermit>) -> u64 {
+    pub(crate) fn add(&self, id: JsonRpcId, place: Option<OwnedSemaphorePermit>) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
         let token = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Request { id, _place: place });
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, PendingAnswer { id, _permit: place });
         token
     }
 
-    pub(crate) fn take(&self, token: u64) -> Option<RequestId> {
+    pub(crate) fn take(&self, token: u64) -> Option<JsonRpcId> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&token).map(|request| request.id)
     }
 }
 
 /// The frames of a delivery: what is heard, and an answer behind it.
-async fn frames_for(
-    version: &Version,
-    encoding: Encoding,
-    waiting: &Waiting,
+async fn encode_delivery(
+    version: &ProtocolVersion,
+    encoding: FrameEncoding,
+    waiting: &PendingAnswers,
     delivery: Delivery,
 ) -> [Option<Frame>; 2] {
     let heard = match delivery {
-        Delivery::Envelope(item) => encode::shared(version, encoding, &item),
+        Delivery::Envelope(item) => encode::shared_envelope_frame(version, encoding, &item),
         // Notices are few and small: all connections share the plain frame.
-        Delivery::Notice(notice) if !version.knows(notifications::row(&notice.kind).since) => None,
-        Delivery::Notice(notice) => Some(notice.frame(|kind| Encoding::Plain.frame(&encode::notice(kind)))),
+        Delivery::Notification(notice) if !version.supports(notifications::row_for(&notice.kind).since) => None,
+        Delivery::Notification(notice) => Some(notice.frame(|kind| FrameEncoding::Plain.frame(&encode::notice(kind)))),
         Delivery::Snapshot { token, snapshot } => match waiting.take(token) {
-            Some(id) => Some(subscribed(version, encoding, &id, snapshot).await),
+            Some(id) => Some(encode_subscribe_answer(version, encoding, &id, snapshot).await),
             None => None,
         },
-        Delivery::Turns { token, loaded } => {
-            let heard = loaded.as_ref().and_then(|item| encode::shared(version, encoding, item));
-            let result = loaded.map(|_| json!({})).ok_or_else(|| Engine::stale_view().into());
+        Delivery::TurnsLoaded { token, envelope: loaded } => {
+            let heard = loaded.as_ref().and_then(|item| encode::shared_envelope_frame(version, encoding, item));
+            let result = loaded.map(|_| json!({})).ok_or_else(|| Engine::stale_view_error().into());
             let answer = waiting.take(token).map(|id| encoding.frame(&encode::answer(&id, result)));
             return [heard, answer];
         }
@@ -444,10 +465,15 @@ async fn frames_for(
 }
 
 /// The answer to `subscribe`.
-async fn subscribed(version: &Version, encoding: Encoding, id: &RequestId, snapshot: SnapshotAt) -> Frame {
-    let mut answer = Long::result(id);
+async fn encode_subscribe_answer(
+    version: &ProtocolVersion,
+    encoding: FrameEncoding,
+    id: &JsonRpcId,
+    snapshot: ChannelSnapshot,
+) -> Frame {
+    let mut answer = AnswerWriter::begin_result(id);
     answer.push(r#"{"snapshot":"#);
-    match answer.snapshot(version, snapshot).await {
+    match answer.write_snapshot(version, snapshot).await {
         Ok(()) => {
             answer.push("}");
             answer.finish(encoding)
@@ -456,24 +482,24 @@ async fn subscribed(version: &Version, encoding: Encoding, id: &RequestId, snaps
     }
 }
 
-struct Writer<O> {
-    version: Version,
-    encoding: Encoding,
-    waiting: Waiting,
+struct ConnectionWriter<O> {
+    version: ProtocolVersion,
+    encoding: FrameEncoding,
+    pending_answers: PendingAnswers,
     deliveries: Deliveries,
     replies: mpsc::Receiver<Frame>,
-    large: mpsc::Receiver<Frame>,
+    large_replies: mpsc::Receiver<Frame>,
     outbound: O,
 }
 
-impl<O: Sink<Frame> + Send + Unpin> Writer<O> {
+impl<O: Sink<Frame> + Send + Unpin> ConnectionWriter<O> {
     /// Writes what is there, all of it, then flushes once: a burst costs few system calls, a single frame no delay.
     async fn run(mut self) {
         let mut batch = Vec::new();
         loop {
             let reply = tokio::select! {
                 Some(reply) = self.replies.recv() => Some(reply),
-                Some(reply) = self.large.recv() => Some(reply),
+                Some(reply) = self.large_replies.recv() => Some(reply),
                 count = self.deliveries.recv_many(&mut batch, 512) => {
                     if count == 0 {
                         // A closed sink says goodbye.
@@ -489,7 +515,7 @@ impl<O: Sink<Frame> + Send + Unpin> Writer<O> {
                 return;
             }
             for delivery in batch.drain(..) {
-                let frames = frames_for(&self.version, self.encoding, &self.waiting, delivery).await;
+                let frames = encode_delivery(&self.version, self.encoding, &self.pending_answers, delivery).await;
                 for frame in frames.into_iter().flatten() {
                     if self.outbound.feed(frame).await.is_err() {
                         return;

@@ -1,8 +1,8 @@
 //! Lenient reading of parameters: clients in the field leave things out.
 
 use ahp_types::{ROOT_RESOURCE_URI, StateAction};
-use hostler_engine::{Contents, Dispatch};
-use hostler_redact::json_fault;
+use hostler_engine::{AttachmentContents, Dispatch};
+use hostler_redact::redact_json_error;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -13,34 +13,44 @@ pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
     let mut object = match params {
         Value::Object(object) => object,
         Value::Null => Map::new(),
-        _ => return Err(RpcError::params("the parameters are not an object")),
+        _ => return Err(RpcError::invalid_params("the parameters are not an object")),
     };
     object.entry("channel").or_insert_with(|| ROOT_RESOURCE_URI.into());
-    round(&mut object, &["cols", "rows", "expiresIn"]);
+    round_numbers(&mut object, &["cols", "rows", "expiresIn"]);
     serde_json::from_value(Value::Object(object))
-        .map_err(|error| RpcError::params(format!("wrong parameters: {}", json_fault(&error))))
+        .map_err(|error| RpcError::invalid_params(format!("wrong parameters: {}", redact_json_error(&error))))
 }
 
 /// Reads a dispatch; `None` if it cannot even be answered.
 pub(crate) fn dispatch(params: Value, client_id: &str) -> Option<(Dispatch, String)> {
     let Value::Object(mut params) = params else { return None };
     let Some(Value::String(channel)) = params.remove("channel") else { return None };
-    let client_seq = whole(params.get("clientSeq")?)?;
+    let client_seq = to_integer(params.get("clientSeq")?)?;
     let mut action = params.remove("action")?;
     let name = action.get("type")?.as_str()?.to_owned();
     if let Value::Object(action) = &mut action {
-        round(action, &["duration", "cols", "rows"]);
+        round_numbers(action, &["duration", "cols", "rows"]);
     }
     let action: StateAction = serde_json::from_value(action).ok()?;
     let client_id = client_id.to_owned();
-    Some((Dispatch { client_id, client_seq, channel, action, from: None, contents: Contents::default() }, name))
+    Some((
+        Dispatch {
+            client_id,
+            client_seq,
+            channel,
+            action,
+            subscriber: None,
+            attachment_contents: AttachmentContents::default(),
+        },
+        name,
+    ))
 }
 
 /// The protocol's types reject fractions, the protocol's clients may send them.
-fn round(object: &mut Map<String, Value>, names: &[&str]) {
+fn round_numbers(object: &mut Map<String, Value>, names: &[&str]) {
     for name in names {
         if let Some(number) = object.get_mut(*name)
-            && let Some(rounded) = whole(number)
+            && let Some(rounded) = to_integer(number)
         {
             *number = rounded.into();
         }
@@ -48,6 +58,6 @@ fn round(object: &mut Map<String, Value>, names: &[&str]) {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the point; huge values saturate")]
-fn whole(value: &Value) -> Option<i64> {
+fn to_integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_f64().map(|number| number.round() as i64))
 }

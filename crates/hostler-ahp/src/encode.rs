@@ -9,31 +9,35 @@ use ahp_types::notifications::{
 };
 use ahp_types::state::{Snapshot, SnapshotState};
 use bytes::Bytes;
-use hostler_engine::{NoticeKind, Published, SessionPage, SnapshotAt};
+use hostler_engine::{ChannelSnapshot, HostNotificationKind, PublishedAction, SessionPage};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::protocol::notifications;
-use crate::rpc::{RequestId, RpcError};
-use crate::version::Version;
-use crate::ws::{Encoding, Room};
+use crate::protocol_version::ProtocolVersion;
+use crate::rpc::{JsonRpcId, RpcError};
+use crate::ws::{FrameEncoding, MessageBuilder};
 
 /// A frame's text.
 pub(crate) type Frame = Bytes;
 
 /// Whether clients of a version are sent an envelope: if they know the action, or if it is the answer to one who said it
 /// nevertheless.
-fn is_for(version: &Version, item: &Published) -> bool {
-    item.rejection.is_some() || version.knows_action(&item.action)
+fn is_visible_to(version: &ProtocolVersion, item: &PublishedAction) -> bool {
+    item.rejection.is_some() || version.supports_action(&item.action)
 }
 
 /// The wire frame of an envelope, made once and shared by all connections that speak alike. `None` if it is not for clients
 /// of the version.
-pub(crate) fn shared(version: &Version, encoding: Encoding, item: &Published) -> Option<Frame> {
+pub(crate) fn shared_envelope_frame(
+    version: &ProtocolVersion,
+    encoding: FrameEncoding,
+    item: &PublishedAction,
+) -> Option<Frame> {
     let encoding = encoding.for_length(item.action_json.len());
-    let slot = version.slot() * Encoding::COUNT + encoding.slot();
+    let slot = version.cache_slot() * FrameEncoding::COUNT + encoding.cache_slot();
     // No frame is remembered like any other, as an empty one.
-    let frame = item.frame(slot, |item| match is_for(version, item) {
+    let frame = item.cached_frame(slot, |item| match is_visible_to(version, item) {
         true => encoding.frame(&envelope(item)),
         false => Frame::new(),
     });
@@ -41,7 +45,7 @@ pub(crate) fn shared(version: &Version, encoding: Encoding, item: &Published) ->
 }
 
 /// The `action` notification of an envelope. The action itself is JSON already.
-fn envelope(item: &Published) -> Frame {
+fn envelope(item: &PublishedAction) -> Frame {
     let mut text = String::with_capacity(item.action_json.len() + item.channel.len() + 160);
     text.push_str(r#"{"jsonrpc":"2.0","method":"action","params":"#);
     push_envelope(&mut text, item);
@@ -50,9 +54,14 @@ fn envelope(item: &Published) -> Frame {
 }
 
 /// The answer to `reconnect` with everything that was missed.
-pub(crate) fn replay(id: &RequestId, version: &Version, missed: &[Arc<Published>], missing: &[String]) -> Frame {
+pub(crate) fn replay(
+    id: &JsonRpcId,
+    version: &ProtocolVersion,
+    missed: &[Arc<PublishedAction>],
+    missing: &[String],
+) -> Frame {
     let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"type":"replay","actions":["#);
-    for (index, item) in missed.iter().filter(|item| is_for(version, item)).enumerate() {
+    for (index, item) in missed.iter().filter(|item| is_visible_to(version, item)).enumerate() {
         if index > 0 {
             text.push(',');
         }
@@ -65,7 +74,7 @@ pub(crate) fn replay(id: &RequestId, version: &Version, missed: &[Arc<Published>
 }
 
 /// The answer to `listSessions`. The lines are JSON already.
-pub(crate) fn sessions(id: &RequestId, page: &SessionPage) -> Frame {
+pub(crate) fn sessions(id: &JsonRpcId, page: &SessionPage) -> Frame {
     let size: usize = page.items.iter().map(|line| line.len() + 1).sum();
     let mut text = String::with_capacity(size + 256);
     text.push_str(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"items":["#));
@@ -78,54 +87,54 @@ pub(crate) fn sessions(id: &RequestId, page: &SessionPage) -> Frame {
     text.push(']');
     if let Some(cursor) = &page.next_cursor {
         text.push_str(r#","nextCursor":"#);
-        text.push_str(&string(cursor));
+        text.push_str(&quote(cursor));
     }
     text.push_str("}}");
     Bytes::from(text)
 }
 
-fn push_envelope(text: &mut String, item: &Published) {
+fn push_envelope(text: &mut String, item: &PublishedAction) {
     use std::fmt::Write as _;
     text.push_str(r#"{"channel":"#);
-    text.push_str(&string(&item.channel));
+    text.push_str(&quote(&item.channel));
     text.push_str(r#","action":"#);
     text.push_str(&item.action_json);
     // Writing to a String cannot fail.
     let _ = write!(text, r#","serverSeq":{}"#, item.seq);
     if let Some(origin) = &item.origin {
-        let id = string(&origin.client_id);
+        let id = quote(&origin.client_id);
         let _ = write!(text, r#","origin":{{"clientId":{id},"clientSeq":{}}}"#, origin.client_seq);
     }
     if let Some(reason) = &item.rejection {
-        let _ = write!(text, r#","rejectionReason":{}"#, string(reason));
+        let _ = write!(text, r#","rejectionReason":{}"#, quote(reason));
     }
     text.push('}');
 }
 
 /// A catalogue notification.
-pub(crate) fn notice(kind: &NoticeKind) -> Frame {
-    let method = notifications::row(kind).name;
+pub(crate) fn notice(kind: &HostNotificationKind) -> Frame {
+    let method = notifications::row_for(kind).name;
     let channel = ROOT_RESOURCE_URI.to_owned();
     match kind {
-        NoticeKind::SignInOver(resource) => {
+        HostNotificationKind::SignInExpired(resource) => {
             let (resource, reason) = ((**resource).clone(), Some(AuthRequiredReason::Expired));
             notification(method, &AuthRequiredParams { channel, resource, reason })
         }
-        NoticeKind::Progress(step) => {
+        HostNotificationKind::Progress(step) => {
             let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
             let (progress_token, message) = (step.token.clone(), Some(step.message.clone()));
             let (progress, total) = (number(step.done), step.total.map(number));
             notification(method, &ProgressParams { channel, progress_token, progress, total, message })
         }
-        NoticeKind::SessionAdded(summary) => {
+        HostNotificationKind::SessionAdded(summary) => {
             let summary = (**summary).clone();
             notification(method, &SessionAddedParams { channel, summary })
         }
-        NoticeKind::SessionRemoved(session) => {
+        HostNotificationKind::SessionRemoved(session) => {
             let session = session.to_string();
             notification(method, &SessionRemovedParams { channel, session })
         }
-        NoticeKind::SessionSummaryChanged { session, changes } => {
+        HostNotificationKind::SessionSummaryChanged { session, changes } => {
             let (session, changes) = (session.to_string(), (**changes).clone());
             notification(method, &SessionSummaryChangedParams { channel, session, changes })
         }
@@ -138,7 +147,7 @@ pub(crate) fn logs(params: &OtlpExportLogsParams) -> Frame {
 }
 
 /// The answer to a request.
-pub(crate) fn answer(id: &RequestId, result: Result<Value, RpcError>) -> Frame {
+pub(crate) fn answer(id: &JsonRpcId, result: Result<Value, RpcError>) -> Frame {
     match result {
         Ok(result) => success(id, &result),
         Err(error) => {
@@ -164,7 +173,7 @@ pub(crate) fn request(id: u64, method: &'static str, params: &impl Serialize) ->
 }
 
 /// A successful answer.
-pub(crate) fn success(id: &RequestId, result: &impl Serialize) -> Frame {
+pub(crate) fn success(id: &JsonRpcId, result: &impl Serialize) -> Frame {
     #[derive(Serialize)]
     struct Answer<'a, T> {
         jsonrpc: &'static str,
@@ -175,30 +184,30 @@ pub(crate) fn success(id: &RequestId, result: &impl Serialize) -> Frame {
 }
 
 /// A message that may become long: it is written piece by piece, into the room behind the headers of its frames.
-pub(crate) struct Long {
-    text: Room,
+pub(crate) struct AnswerWriter {
+    message: MessageBuilder,
 }
 
-impl Long {
+impl AnswerWriter {
     /// The beginning of an answer's result.
-    pub(crate) fn result(id: &RequestId) -> Self {
-        let mut long = Self { text: Room::new() };
+    pub(crate) fn begin_result(id: &JsonRpcId) -> Self {
+        let mut long = Self { message: MessageBuilder::new() };
         long.push(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#));
         long
     }
 
     pub(crate) fn push(&mut self, text: &str) {
-        self.text.push(text.as_bytes());
+        self.message.push(text.as_bytes());
     }
 
     fn push_json(&mut self, value: &impl Serialize) -> Result<(), RpcError> {
-        serde_json::to_writer(&mut self.text, value).map_err(|error| internal(&error))
+        serde_json::to_writer(&mut self.message, value).map_err(|error| encoding_error(&error))
     }
 
     /// An object's members, with room for more behind them.
-    fn open(&mut self, members: Value) -> Result<(), RpcError> {
+    fn open_object(&mut self, members: Value) -> Result<(), RpcError> {
         self.push_json(&members)?;
-        self.text.pop();
+        self.message.pop();
         if members.as_object().is_some_and(|members| !members.is_empty()) {
             self.push(",");
         }
@@ -209,18 +218,26 @@ impl Long {
     ///
     /// # Errors
     /// If they cannot be read; then nothing was written.
-    pub(crate) async fn snapshot(&mut self, version: &Version, snapshot: SnapshotAt) -> Result<(), RpcError> {
-        let before = self.text.mark();
-        let written = self.try_snapshot(version, snapshot).await;
+    pub(crate) async fn write_snapshot(
+        &mut self,
+        version: &ProtocolVersion,
+        snapshot: ChannelSnapshot,
+    ) -> Result<(), RpcError> {
+        let before = self.message.mark();
+        let written = self.try_write_snapshot(version, snapshot).await;
         if written.is_err() {
-            self.text.go_back(before);
+            self.message.rewind(before);
         }
         written
     }
 
-    async fn try_snapshot(&mut self, version: &Version, snapshot: SnapshotAt) -> Result<(), RpcError> {
-        let SnapshotAt { resource, state, older, from_seq } = snapshot;
-        let state = version.lower(state.into());
+    async fn try_write_snapshot(
+        &mut self,
+        version: &ProtocolVersion,
+        snapshot: ChannelSnapshot,
+    ) -> Result<(), RpcError> {
+        let ChannelSnapshot { resource, state, older_turns: older, from_seq } = snapshot;
+        let state = version.downgrade_state(state.into());
         let (mut chat, mut older) = match (state, older) {
             (SnapshotState::Chat(chat), Some(older)) => (chat, older),
             (state, _) => {
@@ -229,12 +246,12 @@ impl Long {
             }
         };
         let turns = std::mem::take(&mut chat.turns);
-        let mut members = serde_json::to_value(&chat).map_err(|error| internal(&error))?;
+        let mut members = serde_json::to_value(&chat).map_err(|error| encoding_error(&error))?;
         if let Some(members) = members.as_object_mut() {
             members.remove("turns");
         }
-        self.push(&format!(r#"{{"resource":{},"fromSeq":{from_seq},"state":"#, string(&resource)));
-        self.open(members)?;
+        self.push(&format!(r#"{{"resource":{},"fromSeq":{from_seq},"state":"#, quote(&resource)));
+        self.open_object(members)?;
         self.push(r#""turns":["#);
         let mut first = true;
         while let Some(page) = older.next_page().await? {
@@ -252,27 +269,27 @@ impl Long {
     }
 
     /// An answer's result with snapshots among its members. Channels that are gone by now are left out.
-    pub(crate) async fn with_snapshots(
+    pub(crate) async fn write_result_with_snapshots(
         &mut self,
         members: &impl Serialize,
-        version: &Version,
-        snapshots: Vec<SnapshotAt>,
+        version: &ProtocolVersion,
+        snapshots: Vec<ChannelSnapshot>,
     ) -> Result<(), RpcError> {
-        let mut members = serde_json::to_value(members).map_err(|error| internal(&error))?;
+        let mut members = serde_json::to_value(members).map_err(|error| encoding_error(&error))?;
         if let Some(members) = members.as_object_mut() {
             members.remove("snapshots");
         }
-        self.open(members)?;
+        self.open_object(members)?;
         self.push(r#""snapshots":["#);
         let mut first = true;
         for snapshot in snapshots {
-            let before = self.text.mark();
+            let before = self.message.mark();
             self.push(if first { "" } else { "," });
-            match self.snapshot(version, snapshot).await {
+            match self.write_snapshot(version, snapshot).await {
                 Ok(()) => first = false,
                 Err(error) => {
                     tracing::debug!(error = error.message, "a snapshot was left out");
-                    self.text.go_back(before);
+                    self.message.rewind(before);
                 }
             }
         }
@@ -281,13 +298,13 @@ impl Long {
     }
 
     /// The frame of the finished answer.
-    pub(crate) fn finish(mut self, encoding: Encoding) -> Frame {
+    pub(crate) fn finish(mut self, encoding: FrameEncoding) -> Frame {
         self.push("}");
-        self.text.finish(encoding)
+        self.message.finish(encoding)
     }
 }
 
-fn internal(error: &serde_json::Error) -> RpcError {
+fn encoding_error(error: &serde_json::Error) -> RpcError {
     RpcError::new(-32603, format!("the answer cannot be encoded: {error}"))
 }
 
@@ -311,18 +328,18 @@ fn to_frame(value: &impl Serialize) -> Frame {
     }
 }
 
-fn string(text: &str) -> String {
+fn quote(text: &str) -> String {
     Value::from(text).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::negotiate;
+    use crate::protocol_version::negotiate;
 
-    fn published(seq: u64, action: &Value) -> Arc<Published> {
+    fn published(seq: u64, action: &Value) -> Arc<PublishedAction> {
         let json: Arc<str> = action.to_string().into();
-        Arc::new(Published::stored(
+        Arc::new(PublishedAction::from_journal(
             seq,
             "ahp-chat:/c".into(),
             serde_json::from_value(action.clone()).unwrap(),
@@ -339,13 +356,13 @@ mod tests {
         let read = published(2, &json!({"type": "chat/isReadChanged", "isRead": true}));
         // Twice: the second time comes from the cache.
         for _ in 0..2 {
-            for encoding in [Encoding::Plain, Encoding::Deflated] {
-                assert!(shared(&old, encoding, &canvases).is_none());
-                assert!(shared(&new, encoding, &canvases).is_some());
-                assert_eq!(shared(&old, encoding, &read), shared(&new, encoding, &read));
+            for encoding in [FrameEncoding::Plain, FrameEncoding::Deflated] {
+                assert!(shared_envelope_frame(&old, encoding, &canvases).is_none());
+                assert!(shared_envelope_frame(&new, encoding, &canvases).is_some());
+                assert_eq!(shared_envelope_frame(&old, encoding, &read), shared_envelope_frame(&new, encoding, &read));
             }
         }
-        let replayed = |version: &Version| -> Vec<Value> {
+        let replayed = |version: &ProtocolVersion| -> Vec<Value> {
             let frame = replay(&json!(1), version, &[Arc::clone(&canvases), Arc::clone(&read)], &[]);
             let answer: Value = serde_json::from_slice(&frame).unwrap();
             answer["result"]["actions"].as_array().unwrap().iter().map(|item| item["serverSeq"].clone()).collect()

@@ -7,34 +7,37 @@ use ahp_types::commands::{
     CompletionsParams, CreateChatParams, CreateSessionParams, ListSessionsParams, ResolveSessionConfigParams,
     ResourceReadParams, SessionConfigCompletionsParams, SubscribeParams,
 };
-use hostler_engine::{ChannelState, Dispatch, Outcome, Reduce as _};
+use hostler_engine::{ApplyOutcome, ChannelState, Dispatch, Reduce as _};
 use serde_json::{Value, json};
 
-use crate::protocol::{self, By, ChannelKind, Here, actions, commands};
-use crate::rpc::{self, Incoming, RpcError};
-use crate::{decode, encode, methods, version};
+use crate::protocol::{self, AllowedSender, ChannelKind, HostSupport, actions, commands};
+use crate::rpc::{self, IncomingMessage, RpcError};
+use crate::{decode, encode, methods, protocol_version};
 
 /// The longest sentence that a client is told.
-const SENTENCE: usize = 2_000;
+const MAX_ERROR_MESSAGE_BYTES: usize = 2_000;
 
 /// Any bytes are a frame that is answered, dispatched or dropped. What is dispatched is one of the actions that the table
 /// lets clients say; it reads the same from the journal, and no state breaks by it.
 pub fn frame(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    match rpc::parse(text) {
-        Ok(Incoming::Request { id, method, params }) => request(&id, &method, params),
-        Ok(Incoming::Notification { method, params }) if method == "dispatchAction" => dispatch(params),
+    match rpc::parse_message(text) {
+        Ok(IncomingMessage::Request { id, method, params }) => check_request(&id, &method, params),
+        Ok(IncomingMessage::Notification { method, params }) if method == "dispatchAction" => check_dispatch(params),
         Ok(_) => {}
-        Err((id, error)) => answered(&id, error),
+        Err((id, error)) => check_error_answer(&id, error),
     }
 }
 
-fn request(id: &Value, method: &str, params: Value) {
+fn check_request(id: &Value, method: &str, params: Value) {
     let read = match method {
-        "initialize" => methods::initialize(params).map(|hello| {
-            assert!(version::Version::of_memo(hello.version.memo()).is_some(), "a client can come back");
+        "initialize" => methods::parse_initialize(params).map(|hello| {
+            assert!(
+                protocol_version::ProtocolVersion::from_client_metadata(hello.version.client_metadata()).is_some(),
+                "a client can come back"
+            );
         }),
-        "reconnect" => methods::reconnect(params).map(drop),
+        "reconnect" => methods::parse_reconnect(params).map(drop),
         "subscribe" => decode::params::<SubscribeParams>(params).map(drop),
         "createSession" => decode::params::<CreateSessionParams>(params).map(drop),
         "createChat" => decode::params::<CreateChatParams>(params).map(drop),
@@ -43,15 +46,15 @@ fn request(id: &Value, method: &str, params: Value) {
         "completions" => decode::params::<CompletionsParams>(params).map(drop),
         "sessionConfigCompletions" => decode::params::<SessionConfigCompletionsParams>(params).map(drop),
         "resourceRead" => decode::params::<ResourceReadParams>(params).map(drop),
-        _ => commands::offered(method).map(drop),
+        _ => commands::require_offered(method).map(drop),
     };
     if let Err(error) = read {
-        answered(id, error);
+        check_error_answer(id, error);
     }
 }
 
 /// An error reaches the client as JSON, with the id that it sent.
-fn answered(id: &Value, error: RpcError) {
+fn check_error_answer(id: &Value, error: RpcError) {
     let code = error.code;
     let frame = encode::answer(id, Err(error));
     let answer: Value = serde_json::from_slice(&frame).expect("an answer is JSON");
@@ -59,39 +62,40 @@ fn answered(id: &Value, error: RpcError) {
     assert!(!answer["error"]["message"].as_str().expect("a sentence").is_empty());
 }
 
-fn dispatch(params: Value) {
+fn check_dispatch(params: Value) {
     let Some((dispatch, name)) = decode::dispatch(params, "me") else { return };
     let Some(kind) = ChannelKind::of(&dispatch.channel) else { return };
-    match protocol::check(kind, &name, &dispatch) {
-        Err(reason) => assert!((1..SENTENCE).contains(&reason.len()), "{reason}"),
-        Ok(()) => accepted(&name, &dispatch),
+    match protocol::check_dispatch(kind, &name, &dispatch) {
+        Err(reason) => assert!((1..MAX_ERROR_MESSAGE_BYTES).contains(&reason.len()), "{reason}"),
+        Ok(()) => check_accepted_action(&name, &dispatch),
     }
 }
 
-fn accepted(name: &str, dispatch: &Dispatch) {
+fn check_accepted_action(name: &str, dispatch: &Dispatch) {
     let row = actions::row(&dispatch.action).expect("what is not known is not accepted");
-    assert_eq!((row.name, row.here), (name, Here::Offered));
-    assert!(matches!(row.by, By::Client | By::Itself));
+    assert_eq!((row.name, row.support), (name, HostSupport::Offered));
+    assert!(matches!(row.allowed_sender, AllowedSender::Client | AllowedSender::OwnClient));
     let journaled = serde_json::to_string(&dispatch.action).expect("it can be written down");
     let restored: StateAction = serde_json::from_str(&journaled).expect("and read");
     let (said, restored) = (json!(dispatch.action), json!(restored));
-    assert!(same(&said, &restored), "the journal says {restored} instead of {said}");
-    for (kind, state) in states() {
+    assert!(is_equal(&said, &restored), "the journal says {restored} instead of {said}");
+    for (kind, state) in sample_states() {
         let mut state = ChannelState::read(kind, state).expect("a kind").expect("a state");
         let before = state.clone();
         let outcome = state.reduce(&dispatch.action);
-        assert!(outcome == Outcome::Applied || state == before, "{outcome:?}");
+        assert!(outcome == ApplyOutcome::Applied || state == before, "{outcome:?}");
     }
 }
 
 /// Whether two values are the same, but for the last bits of fractions, which reading does not keep.
-fn same(one: &Value, other: &Value) -> bool {
+fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
-            one.len() == other.len() && one.iter().all(|(key, value)| other.get(key).is_some_and(|it| same(value, it)))
+            one.len() == other.len()
+                && one.iter().all(|(key, value)| other.get(key).is_some_and(|it| is_equal(value, it)))
         }
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
         }
         (Value::Number(one), Value::Number(other)) if one.is_f64() && other.is_f64() => {
             let (one, other) = (one.as_f64().expect("a float"), other.as_f64().expect("a float"));
@@ -102,7 +106,7 @@ fn same(one: &Value, other: &Value) -> bool {
 }
 
 /// Something for every action to be about.
-fn states() -> [(&'static str, Value); 4] {
+fn sample_states() -> [(&'static str, Value); 4] {
     let message = json!({"text": "x", "origin": {"kind": "user"}});
     let chat = json!({
         "resource": "ahp-chat:/c", "title": "", "status": 8, "modifiedAt": "2026-01-01T00:00:00Z", "turns": [],
@@ -134,7 +138,7 @@ mod tests {
     use super::*;
 
     fn seeds() -> Vec<Vec<u8>> {
-        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/frame");
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/client_frame");
         let mut files: Vec<_> = std::fs::read_dir(seeds).unwrap().map(|seed| seed.unwrap().path()).collect();
         files.sort();
         files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
@@ -144,10 +148,13 @@ mod tests {
     #[test]
     fn the_seeds_of_the_fuzzer_and_their_beginnings_hold() {
         let seeds = seeds();
-        for action in actions::ALL.iter().filter(|row| row.here == Here::Offered && row.by != By::Host) {
+        for action in actions::ALL
+            .iter()
+            .filter(|row| row.support == HostSupport::Offered && row.allowed_sender != AllowedSender::Host)
+        {
             let name = format!("\"{}\"", action.name);
             let found = seeds.iter().any(|seed| String::from_utf8_lossy(seed).contains(&name));
-            assert!(found || action.by == By::ToolOwner, "no seed has {name}");
+            assert!(found || action.allowed_sender == AllowedSender::ToolOwner, "no seed has {name}");
         }
         for seed in seeds {
             (0..=seed.len()).for_each(|length| frame(seed.get(..length).unwrap()));

@@ -5,40 +5,40 @@
 
 #![forbid(unsafe_code)]
 
-mod checkup;
-mod clients;
+mod access_policy;
+mod browser_sessions;
+mod client_files;
+mod connected_clients;
 mod connection;
+mod connection_reader;
 mod decode;
-mod edge;
+mod dispatch_queue;
 mod encode;
-mod exchange;
-mod files;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod lane;
-mod logs;
-mod memory;
+mod host_requests;
+mod http_frontend;
+mod log_channels;
+mod memory_connection;
 mod methods;
-mod pass;
 mod protocol;
-mod reader;
+mod protocol_version;
 mod resources;
-mod reverse;
 mod rpc;
 mod search;
 mod server;
+mod sessions_doctor;
 mod tls;
 mod trust;
-mod version;
 mod ws;
 
-pub use connection::ConnectionLimits;
-pub use edge::{AccessPolicy, Refusal};
-pub use exchange::Pages;
-pub use memory::{MemoryConnection, connect_in_memory};
-pub use pass::Passes;
-pub use protocol::reference;
+pub use access_policy::{AccessPolicy, AccessRefusal};
+pub use browser_sessions::BrowserSessions;
+pub use connection::AhpConnectionLimits;
+pub use http_frontend::HttpHandler;
+pub use memory_connection::{MemoryConnection, connect_in_memory};
+pub use protocol::protocol_reference;
 pub use server::{Server, ServerConfig};
-pub use tls::{Tls, TlsError};
+pub use tls::{TlsError, TlsIdentity};
 pub use ws::SocketLimits;

@@ -6,16 +6,16 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 /// How many characters of a client's sentence are kept.
-const MAX_SENTENCE: usize = 1000;
+const MAX_CLIENT_ERROR_CHARS: usize = 1000;
 
 /// A request's id, echoed exactly as it came.
-pub(crate) type RequestId = Value;
+pub(crate) type JsonRpcId = Value;
 
 /// One message of a client.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Incoming {
+pub(crate) enum IncomingMessage {
     Request {
-        id: RequestId,
+        id: JsonRpcId,
         method: String,
         params: Value,
     },
@@ -24,14 +24,14 @@ pub(crate) enum Incoming {
         params: Value,
     },
     /// An answer to a request of ours.
-    Answer {
-        id: RequestId,
+    Response {
+        id: JsonRpcId,
         result: Result<Value, RpcError>,
     },
 }
 
 /// Reads a frame. The error is the answer to it.
-pub(crate) fn parse(text: &str) -> Result<Incoming, (RequestId, RpcError)> {
+pub(crate) fn parse_message(text: &str) -> Result<IncomingMessage, (JsonRpcId, RpcError)> {
     let value: Value = serde_json::from_str(text).map_err(|_| {
         (Value::Null, RpcError::new(json_rpc_error_codes::PARSE_ERROR, "the frame is not one JSON message"))
     })?;
@@ -47,10 +47,10 @@ pub(crate) fn parse(text: &str) -> Result<Incoming, (RequestId, RpcError)> {
     let Some(method) = message.remove("method") else {
         let id = id.clone().unwrap_or(Value::Null);
         if let Some(error) = message.remove("error") {
-            return Ok(Incoming::Answer { id, result: Err(RpcError::of_answer(&error)) });
+            return Ok(IncomingMessage::Response { id, result: Err(RpcError::from_response(&error)) });
         }
         if let Some(result) = message.remove("result") {
-            return Ok(Incoming::Answer { id, result: Ok(result) });
+            return Ok(IncomingMessage::Response { id, result: Ok(result) });
         }
         let error = RpcError::new(json_rpc_error_codes::INVALID_REQUEST, "the message has no method");
         return Err((id, error));
@@ -61,8 +61,8 @@ pub(crate) fn parse(text: &str) -> Result<Incoming, (RequestId, RpcError)> {
     };
     let params = message.remove("params").unwrap_or(Value::Null);
     Ok(match id {
-        Some(id) => Incoming::Request { id, method, params },
-        None => Incoming::Notification { method, params },
+        Some(id) => IncomingMessage::Request { id, method, params },
+        None => IncomingMessage::Notification { method, params },
     })
 }
 
@@ -84,7 +84,7 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    pub(crate) fn params(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(json_rpc_error_codes::INVALID_PARAMS, message)
     }
 
@@ -93,11 +93,11 @@ impl RpcError {
     }
 
     /// What a client answered. Its words are its own affair, and for itself only.
-    fn of_answer(error: &Value) -> Self {
+    fn from_response(error: &Value) -> Self {
         let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
         let code = code.unwrap_or(json_rpc_error_codes::INTERNAL_ERROR);
         let sentence = error.get("message").and_then(Value::as_str).filter(|sentence| !sentence.is_empty());
-        let sentence: String = sentence.unwrap_or("the client refused").chars().take(MAX_SENTENCE).collect();
+        let sentence: String = sentence.unwrap_or("the client refused").chars().take(MAX_CLIENT_ERROR_CHARS).collect();
         // It says what to ask for.
         let data = error.get("data").filter(|_| code == ahp_error_codes::PERMISSION_DENIED);
         let data = data.and_then(|data| PermissionDeniedErrorData::deserialize(data).ok());
@@ -120,12 +120,14 @@ impl From<EngineError> for RpcError {
             EngineError::SignInNeeded { .. } => ahp_error_codes::AUTH_REQUIRED,
             EngineError::Trust(TrustError::NotAFolder { .. }) => ahp_error_codes::NOT_FOUND,
             EngineError::Trust(TrustError::Changed { .. }) => ahp_error_codes::CONFLICT,
-            EngineError::Trust(TrustError::File(_) | TrustError::Full) => json_rpc_error_codes::INTERNAL_ERROR,
+            EngineError::Trust(TrustError::File(_) | TrustError::TooManyFolders) => {
+                json_rpc_error_codes::INTERNAL_ERROR
+            }
             EngineError::Invalid(_) | EngineError::Trust(_) => json_rpc_error_codes::INVALID_PARAMS,
             EngineError::Store(_)
             | EngineError::Rules(_)
-            | EngineError::Record(_)
-            | EngineError::NotTold(_)
+            | EngineError::TranscriptStore(_)
+            | EngineError::ImportIncomplete(_)
             | EngineError::Search(_)
             | EngineError::Stopping => json_rpc_error_codes::INTERNAL_ERROR,
         };
@@ -145,11 +147,11 @@ impl From<TerminalError> for RpcError {
         let code = match error {
             TerminalError::Directory(error) => return error.into(),
             TerminalError::Engine(error) => return error.into(),
-            TerminalError::Off => ahp_error_codes::PERMISSION_DENIED,
-            TerminalError::Exists(_) => ahp_error_codes::ALREADY_EXISTS,
+            TerminalError::Disabled => ahp_error_codes::PERMISSION_DENIED,
+            TerminalError::AlreadyExists(_) => ahp_error_codes::ALREADY_EXISTS,
             TerminalError::NotFound(_) => ahp_error_codes::NOT_FOUND,
-            TerminalError::Name(_) | TerminalError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
-            TerminalError::TooMany(_) | TerminalError::Shell(_) => json_rpc_error_codes::INTERNAL_ERROR,
+            TerminalError::InvalidUri(_) | TerminalError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
+            TerminalError::TooMany(_) | TerminalError::ShellStartFailed(_) => json_rpc_error_codes::INTERNAL_ERROR,
         };
         Self::new(code, error.to_string())
     }
@@ -162,15 +164,18 @@ mod tests {
 
     #[test]
     fn string_ids_are_requests_and_null_ids_are_notifications() {
-        let request = parse(r#"{"jsonrpc":"2.0","id":"seven","method":"ping"}"#);
-        assert_eq!(request, Ok(Incoming::Request { id: json!("seven"), method: "ping".into(), params: Value::Null }));
-        let notification = parse(r#"{"id":null,"method":"unsubscribe","params":{"channel":"x"}}"#);
-        assert!(matches!(notification, Ok(Incoming::Notification { method, .. }) if method == "unsubscribe"));
+        let request = parse_message(r#"{"jsonrpc":"2.0","id":"seven","method":"ping"}"#);
+        assert_eq!(
+            request,
+            Ok(IncomingMessage::Request { id: json!("seven"), method: "ping".into(), params: Value::Null })
+        );
+        let notification = parse_message(r#"{"id":null,"method":"unsubscribe","params":{"channel":"x"}}"#);
+        assert!(matches!(notification, Ok(IncomingMessage::Notification { method, .. }) if method == "unsubscribe"));
     }
 
     #[test]
     fn nonsense_is_answered() {
-        let code = |text: &str| parse(text).err().map(|(_, error)| error.code);
+        let code = |text: &str| parse_message(text).err().map(|(_, error)| error.code);
         assert_eq!(code("{"), Some(-32700));
         assert_eq!(code("[]"), Some(-32600));
         assert_eq!(code("7"), Some(-32600));
@@ -181,18 +186,18 @@ mod tests {
     #[test]
     fn an_id_that_would_not_come_back_as_it_was_is_refused() {
         for id in ["1.5", "1e3", "3333333333333333333333333333333333333331", "true", "[1]", "{}"] {
-            let (echoed, error) = parse(&format!(r#"{{"id":{id},"method":"ping"}}"#)).unwrap_err();
+            let (echoed, error) = parse_message(&format!(r#"{{"id":{id},"method":"ping"}}"#)).unwrap_err();
             assert_eq!((echoed, error.code), (Value::Null, -32600), "{id}");
         }
         for id in ["0", "-9223372036854775808", "18446744073709551615", r#""""#] {
-            assert!(parse(&format!(r#"{{"id":{id},"method":"ping"}}"#)).is_ok(), "{id}");
+            assert!(parse_message(&format!(r#"{{"id":{id},"method":"ping"}}"#)).is_ok(), "{id}");
         }
     }
 
     #[test]
     fn answers_are_told_from_requests() {
-        let answer = |text: &str| match parse(text) {
-            Ok(Incoming::Answer { id, result }) => (id, result.map_err(|error| error.code)),
+        let answer = |text: &str| match parse_message(text) {
+            Ok(IncomingMessage::Response { id, result }) => (id, result.map_err(|error| error.code)),
             other => panic!("{other:?}"),
         };
         assert_eq!(answer(r#"{"id":1,"result":null}"#), (json!(1), Ok(Value::Null)));

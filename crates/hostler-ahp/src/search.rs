@@ -2,20 +2,20 @@
 
 use std::ops::Range;
 
-use hostler_engine::{Engine, Found, Hit, SearchWish, SessionHits};
+use hostler_engine::{Engine, SearchHit, SearchRequest, SearchResults, SessionHits};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::decode;
-use crate::methods::value;
+use crate::methods::to_result;
 use crate::rpc::RpcError;
 
 /// How many results there are, unless a client says otherwise, and at most.
-const USUAL: usize = 20;
-const MOST: usize = 100;
+const DEFAULT_SEARCH_LIMIT: usize = 20;
+const MAX_SEARCH_LIMIT: usize = 100;
 
 /// The longest query, in bytes.
-const LONGEST: usize = 4 * 1024;
+const MAX_QUERY_BYTES: usize = 4 * 1024;
 
 #[derive(Deserialize)]
 struct SearchParams {
@@ -34,20 +34,21 @@ struct SearchParams {
 /// Sessions, the best first; `nextOffset` is missing at the end.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
-    items: Vec<Item>,
+struct SearchResult {
+    items: Vec<SearchResultItem>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
     /// How many sessions are still to be read.
     pending: usize,
     /// Why something cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    trouble: Option<String>,
+    #[serde(rename = "trouble")]
+    problem: Option<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct SearchResultItem {
     session: String,
     title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,14 +58,15 @@ struct Item {
     #[serde(skip_serializing_if = "is_true")]
     listed: bool,
     /// How many turns of it match.
-    matching: usize,
-    hits: Vec<Place>,
+    #[serde(rename = "matching")]
+    matching_turns: usize,
+    hits: Vec<SearchResultHit>,
 }
 
 /// A place; without a turn it is the session's title.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Place {
+struct SearchResultHit {
     #[serde(skip_serializing_if = "Option::is_none")]
     chat: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,54 +79,62 @@ struct Place {
 }
 
 /// Reads what is looked for.
-pub(crate) fn read(params: Value) -> Result<SearchWish, RpcError> {
+pub(crate) fn parse(params: Value) -> Result<SearchRequest, RpcError> {
     let SearchParams { query, limit, offset, flat, wait, all } = decode::params(params)?;
     if query.trim().is_empty() {
-        return Err(RpcError::params("query is empty: say what to look for"));
+        return Err(RpcError::invalid_params("query is empty: say what to look for"));
     }
-    if query.len() > LONGEST {
-        return Err(RpcError::params("query must not be longer than 4096 bytes"));
+    if query.len() > MAX_QUERY_BYTES {
+        return Err(RpcError::invalid_params("query must not be longer than 4096 bytes"));
     }
-    Ok(SearchWish { query, limit: limit.unwrap_or(USUAL).clamp(1, MOST), offset, flat, wait, all })
+    Ok(SearchRequest {
+        query,
+        limit: limit.unwrap_or(DEFAULT_SEARCH_LIMIT).clamp(1, MAX_SEARCH_LIMIT),
+        offset,
+        flat,
+        wait_for_index: wait,
+        include_unlisted: all,
+    })
 }
 
 /// Looks for it.
-pub(crate) async fn search(engine: &Engine, wish: SearchWish) -> Result<Value, RpcError> {
+pub(crate) async fn search(engine: &Engine, wish: SearchRequest) -> Result<Value, RpcError> {
     let offset = wish.offset;
-    let Found { sessions, more, unlisted, pending, trouble } = engine.search(wish).await?;
+    let SearchResults { sessions, has_more: more, unlisted, pending_sessions: pending, index_error: trouble } =
+        engine.search(wish).await?;
     let next_offset = more.then_some(offset.saturating_add(sessions.len()));
     let item = |found: SessionHits| {
         let listed = !unlisted.contains(&found.session);
-        item(found, listed)
+        to_item(found, listed)
     };
-    value(&Answer { items: sessions.into_iter().map(item).collect(), next_offset, pending, trouble })
+    to_result(&SearchResult { items: sessions.into_iter().map(item).collect(), next_offset, pending, problem: trouble })
 }
 
 fn is_true(value: &bool) -> bool {
     *value
 }
 
-fn item(found: SessionHits, listed: bool) -> Item {
-    let SessionHits { session, title, workspace, modified_ms, hits, matching } = found;
-    Item {
+fn to_item(found: SessionHits, listed: bool) -> SearchResultItem {
+    let SessionHits { session, title, workspace, modified_ms, hits, matching_turns: matching } = found;
+    SearchResultItem {
         session,
         title,
         workspace,
         modified_at_ms: modified_ms,
         listed,
-        matching,
-        hits: hits.into_iter().map(place).collect(),
+        matching_turns: matching,
+        hits: hits.into_iter().map(to_hit).collect(),
     }
 }
 
-fn place(hit: Hit) -> Place {
-    let Hit { turn, at_ms, kind, snippet, matches } = hit;
-    let matches = matches.into_iter().map(|at| utf16(&snippet, at)).collect();
+fn to_hit(hit: SearchHit) -> SearchResultHit {
+    let SearchHit { turn, at_ms, kind, snippet, matches } = hit;
+    let matches = matches.into_iter().map(|at| to_utf16_range(&snippet, at)).collect();
     let (chat, turn) = turn.unzip();
-    Place { chat, turn, at_ms, kind: kind.as_str(), snippet, matches }
+    SearchResultHit { chat, turn, at_ms, kind: kind.as_str(), snippet, matches }
 }
 
-fn utf16(text: &str, at: Range<usize>) -> [usize; 2] {
+fn to_utf16_range(text: &str, at: Range<usize>) -> [usize; 2] {
     let units = |end: usize| text.get(..end).unwrap_or_default().encode_utf16().count();
     [units(at.start), units(at.end)]
 }
@@ -136,17 +146,20 @@ mod tests {
 
     #[test]
     fn places_of_matches_count_as_clients_do() {
-        assert_eq!(utf16("a 😀 bé", 7..10), [5, 7]);
-        assert_eq!(utf16("検索", 0..6), [0, 2]);
+        assert_eq!(to_utf16_range("a 😀 bé", 7..10), [5, 7]);
+        assert_eq!(to_utf16_range("検索", 0..6), [0, 2]);
     }
 
     #[test]
     fn what_cannot_be_looked_for_is_refused_with_a_sentence() {
         for query in [json!({"query": ""}), json!({"query": " \n"}), json!({}), json!({"query": "x".repeat(5_000)})] {
-            assert!(read(query).is_err());
+            assert!(parse(query).is_err());
         }
-        let wish = read(json!({"query": "x", "limit": 5_000, "offset": 3, "channel": "ahp-root://"})).ok().unwrap();
-        assert_eq!((wish.limit, wish.offset, wish.flat, wish.wait, wish.all), (MOST, 3, false, false, false));
-        assert_eq!(read(json!({"query": "x", "limit": 0})).ok().unwrap().limit, 1);
+        let wish = parse(json!({"query": "x", "limit": 5_000, "offset": 3, "channel": "ahp-root://"})).ok().unwrap();
+        assert_eq!(
+            (wish.limit, wish.offset, wish.flat, wish.wait_for_index, wish.include_unlisted),
+            (MAX_SEARCH_LIMIT, 3, false, false, false)
+        );
+        assert_eq!(parse(json!({"query": "x", "limit": 0})).ok().unwrap().limit, 1);
     }
 }

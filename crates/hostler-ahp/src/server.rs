@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hostler_engine::Engine;
-use hostler_net::{EvictingSet, Member};
+use hostler_net::{EvictingSet, EvictingSetMember};
 use hostler_telemetry::LogTap;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,16 +18,16 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clients::Clients;
-use crate::connection::{self, ConnectionLimits, Context};
-use crate::edge::{AccessPolicy, Line};
-use crate::exchange::{Admission, Pages, Reception, Upgraded};
-use crate::pass::Passes;
-use crate::tls::Tls;
-use crate::ws::{self, Encoding};
+use crate::access_policy::{AccessPolicy, PeerInfo};
+use crate::browser_sessions::BrowserSessions;
+use crate::connected_clients::ConnectedClients;
+use crate::connection::{self, AhpConnectionLimits, ConnectionContext};
+use crate::http_frontend::{ConnectionAdmission, HttpFrontend, HttpHandler, UpgradedStream};
+use crate::tls::TlsIdentity;
+use crate::ws::{self, FrameEncoding};
 
 /// How many connections over the limit are told so at a time; further ones are just closed.
-const REFUSALS: usize = 64;
+const MAX_CONCURRENT_REFUSALS: usize = 64;
 
 /// How long connections may take to end when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -37,28 +37,28 @@ pub struct ServerConfig {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Whom that listener is by TLS; none means that it speaks without.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsIdentity>,
     /// Who is let in.
     pub access: AccessPolicy,
     /// Bounds of each connection and of all together.
-    pub limits: ConnectionLimits,
+    pub limits: AhpConnectionLimits,
     /// The host's own log, if clients may hear it.
     pub logs: Option<LogTap>,
     /// Which browsers may come in without the token.
-    pub passes: Passes,
+    pub browser_sessions: BrowserSessions,
     /// What requests get that want no WebSocket; none means that they are told to want one.
-    pub pages: Option<Arc<dyn Pages>>,
+    pub http_handler: Option<Arc<dyn HttpHandler>>,
 }
 
 /// A listener that serves an engine to AHP clients.
 pub struct Server {
-    address: SocketAddr,
-    local: SocketAddr,
+    public_address: SocketAddr,
+    local_address: SocketAddr,
     /// Ends the listener. Connections outlive it until `stop`.
     listening: CancellationToken,
     stop: CancellationToken,
     tasks: TaskTracker,
-    clients: watch::Receiver<usize>,
+    client_count: watch::Receiver<usize>,
 }
 
 impl Server {
@@ -74,49 +74,54 @@ impl Server {
             None => None,
         };
         let local = plain.as_ref().map_or(Ok(address), TcpListener::local_addr)?;
-        let seats = config.limits.socket.connections.min(Semaphore::MAX_PERMITS);
-        let unauthenticated = config.limits.socket.unauthenticated;
+        let seats = config.limits.socket.max_connections.min(Semaphore::MAX_PERMITS);
+        let unauthenticated = config.limits.socket.max_unauthenticated;
         let (listening, stop, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let (sender, clients) = watch::channel(0);
         let shared = Arc::new(Shared {
-            reception: Reception::new(config.access, config.pages, config.passes.clone(), config.limits.socket.head),
-            context: Context {
+            http_frontend: HttpFrontend::new(
+                config.access,
+                config.http_handler,
+                config.browser_sessions.clone(),
+                config.limits.socket.request_head_timeout,
+            ),
+            context: ConnectionContext {
                 engine,
                 limits: config.limits,
-                clients: Clients::default(),
+                clients: ConnectedClients::default(),
                 logs: config.logs,
-                passes: config.passes,
-                guest: None,
-                encoding: Encoding::default(),
+                browser_sessions: config.browser_sessions,
+                anonymous_client: None,
+                encoding: FrameEncoding::default(),
                 stop: stop.clone(),
                 tasks: tasks.clone(),
             },
             listening: listening.clone(),
-            clients: sender,
+            client_count: sender,
             unauthenticated: EvictingSet::new(unauthenticated),
-            seats: Arc::new(Semaphore::new(seats)),
-            refusals: Arc::new(Semaphore::new(REFUSALS)),
+            connection_slots: Arc::new(Semaphore::new(seats)),
+            refusal_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_REFUSALS)),
         });
         if let Some(plain) = plain {
-            tasks.spawn(accept(plain, None, Arc::clone(&shared)));
+            tasks.spawn(accept_connections(plain, None, Arc::clone(&shared)));
         }
-        tasks.spawn(accept(listener, config.tls.map(Arc::new), shared));
-        Ok(Self { address, local, listening, stop, tasks, clients })
+        tasks.spawn(accept_connections(listener, config.tls.map(Arc::new), shared));
+        Ok(Self { public_address: address, local_address: local, listening, stop, tasks, client_count: clients })
     }
 
     /// Where programs on this machine connect, without TLS.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.local_address
     }
 
     /// Where it was told to listen, with TLS if it has a certificate.
     pub fn public_addr(&self) -> SocketAddr {
-        self.address
+        self.public_address
     }
 
     /// How many clients are connected, and a way to hear of changes.
-    pub fn clients(&self) -> watch::Receiver<usize> {
-        self.clients.clone()
+    pub fn watch_client_count(&self) -> watch::Receiver<usize> {
+        self.client_count.clone()
     }
 
     /// Accepts nobody any more. Connections that are there go on.
@@ -137,19 +142,19 @@ impl Server {
 
 /// What the connections share.
 struct Shared {
-    reception: Reception,
-    context: Context,
+    http_frontend: HttpFrontend,
+    context: ConnectionContext,
     listening: CancellationToken,
-    clients: watch::Sender<usize>,
+    client_count: watch::Sender<usize>,
     /// Connections that have shown no token or browser session yet.
     unauthenticated: Arc<EvictingSet>,
     /// For connections, on whichever listener.
-    seats: Arc<Semaphore>,
+    connection_slots: Arc<Semaphore>,
     /// For those that are told that there is no seat.
-    refusals: Arc<Semaphore>,
+    refusal_slots: Arc<Semaphore>,
 }
 
-async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared>) {
+async fn accept_connections(listener: TcpListener, tls: Option<Arc<TlsIdentity>>, shared: Arc<Shared>) {
     loop {
         let (stream, peer) = tokio::select! {
             () = shared.listening.cancelled() => return,
@@ -164,11 +169,11 @@ async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared
             },
         };
         let evicted = CancellationToken::new();
-        let unauthenticated = shared.unauthenticated.enter(evicted.clone());
-        let (place, admission) = match Arc::clone(&shared.seats).try_acquire_owned() {
-            Ok(seat) => (seat, Admission::Seated),
-            Err(_) => match Arc::clone(&shared.refusals).try_acquire_owned() {
-                Ok(place) => (place, Admission::Full),
+        let unauthenticated = shared.unauthenticated.insert(evicted.clone());
+        let (place, admission) = match Arc::clone(&shared.connection_slots).try_acquire_owned() {
+            Ok(seat) => (seat, ConnectionAdmission::Admitted),
+            Err(_) => match Arc::clone(&shared.refusal_slots).try_acquire_owned() {
+                Ok(place) => (place, ConnectionAdmission::OverLimit),
                 Err(_) => continue,
             },
         };
@@ -177,13 +182,13 @@ async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared
         }
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         shared.context.tasks.clone().spawn(async move {
-            let line = Line { peer: peer.ip(), tls: tls.is_some() };
-            let newcomer = Newcomer { evicted, _member: unauthenticated };
+            let line = PeerInfo { peer: peer.ip(), is_tls: tls.is_some() };
+            let newcomer = UnauthenticatedConnection { evicted, _member: unauthenticated };
             match tls {
-                None => serve(stream, line, &shared, admission, newcomer).await,
+                None => serve_connection(stream, line, &shared, admission, newcomer).await,
                 Some(tls) => {
-                    if let Some(stream) = newcomer.until_evicted(shake_hands(stream, &tls, &shared)).await {
-                        serve(stream, line, &shared, admission, newcomer).await;
+                    if let Some(stream) = newcomer.run_until_evicted(accept_tls(stream, &tls, &shared)).await {
+                        serve_connection(stream, line, &shared, admission, newcomer).await;
                     }
                 }
             }
@@ -193,8 +198,9 @@ async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared
 }
 
 /// Begins TLS. `None` if the client does not, or not in time.
-async fn shake_hands(stream: TcpStream, tls: &Tls, shared: &Shared) -> Option<TlsStream<TcpStream>> {
-    let handshake = tokio::time::timeout(shared.context.limits.socket.head, tls.acceptor().accept(stream));
+async fn accept_tls(stream: TcpStream, tls: &TlsIdentity, shared: &Shared) -> Option<TlsStream<TcpStream>> {
+    let handshake =
+        tokio::time::timeout(shared.context.limits.socket.request_head_timeout, tls.acceptor().accept(stream));
     let shaken = tokio::select! {
         () = shared.listening.cancelled() => return None,
         shaken = handshake => shaken,
@@ -213,34 +219,41 @@ async fn shake_hands(stream: TcpStream, tls: &Tls, shared: &Shared) -> Option<Tl
 }
 
 /// One connection from its first byte to its last.
-async fn serve<S>(stream: S, line: Line, shared: &Shared, admission: Admission, newcomer: Newcomer)
-where
+async fn serve_connection<S>(
+    stream: S,
+    line: PeerInfo,
+    shared: &Shared,
+    admission: ConnectionAdmission,
+    newcomer: UnauthenticatedConnection,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let upgraded = tokio::select! {
         () = shared.listening.cancelled() => return,
-        upgraded = newcomer.until_evicted(shared.reception.receive(stream, line, admission)) => upgraded,
+        upgraded = newcomer.run_until_evicted(shared.http_frontend.serve_until_upgrade(stream, line, admission)) => upgraded,
     };
-    let Some(Upgraded { stream, early, encoding, guest }) = upgraded else { return };
+    let Some(UpgradedStream { stream, read_ahead: early, encoding, anonymous_client: guest }) = upgraded else {
+        return;
+    };
     // It has shown who it is, and no longer makes room for others.
     drop(newcomer);
-    let context = Context { encoding, guest: guest.map(Arc::new), ..shared.context.clone() };
-    let _present = Present::new(&shared.clients);
-    ws::run(stream, early, encoding, &shared.context.limits.socket, |inbound, outbound| {
+    let context = ConnectionContext { encoding, anonymous_client: guest.map(Arc::new), ..shared.context.clone() };
+    let _present = ClientCountGuard::new(&shared.client_count);
+    ws::run_socket(stream, early, encoding, &shared.context.limits.socket, |inbound, outbound| {
         connection::serve(context, inbound, outbound)
     })
     .await;
 }
 
 /// A connection that has shown no token or browser session yet. It makes room for newer ones.
-struct Newcomer {
+struct UnauthenticatedConnection {
     evicted: CancellationToken,
-    _member: Member,
+    _member: EvictingSetMember,
 }
 
-impl Newcomer {
+impl UnauthenticatedConnection {
     /// `None` if the connection had to make room first.
-    async fn until_evicted<T>(&self, work: impl Future<Output = Option<T>>) -> Option<T> {
+    async fn run_until_evicted<T>(&self, work: impl Future<Output = Option<T>>) -> Option<T> {
         tokio::select! {
             biased;
             done = work => done,
@@ -253,16 +266,16 @@ impl Newcomer {
 }
 
 /// Counts a client as long as it is there.
-struct Present<'a>(&'a watch::Sender<usize>);
+struct ClientCountGuard<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Present<'a> {
+impl<'a> ClientCountGuard<'a> {
     fn new(clients: &'a watch::Sender<usize>) -> Self {
         clients.send_modify(|clients| *clients += 1);
         Self(clients)
     }
 }
 
-impl Drop for Present<'_> {
+impl Drop for ClientCountGuard<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|clients| *clients -= 1);
     }

@@ -12,19 +12,19 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{Error, ServerConfig};
 
 /// Whom a listener is.
-pub struct Tls {
+pub struct TlsIdentity {
     cert: PathBuf,
     key: PathBuf,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<LoadedIdentity>,
 }
 
-struct Loaded {
+struct LoadedIdentity {
     config: Arc<ServerConfig>,
     /// The files as they were when they were last read, also if that was in vain.
-    stamps: Stamps,
+    file_stamps: FileStamps,
 }
 
-type Stamps = [Option<(u64, Option<SystemTime>)>; 2];
+type FileStamps = [Option<(u64, Option<SystemTime>)>; 2];
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -61,24 +61,24 @@ pub enum TlsError {
     },
 }
 
-impl Tls {
+impl TlsIdentity {
     /// Reads a certificate and its key.
     ///
     /// # Errors
     /// If they cannot be used.
-    pub fn open(cert: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
-        let stamps = stamps(&cert, &key);
-        let loaded = Mutex::new(Loaded { config: load(&cert, &key)?, stamps });
+    pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
+        let stamps = read_file_stamps(&cert, &key);
+        let loaded = Mutex::new(LoadedIdentity { config: load_config(&cert, &key)?, file_stamps: stamps });
         Ok(Self { cert, key, loaded })
     }
 
     /// What the next connection is accepted with. New files that cannot be used leave the old ones in place.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamps = stamps(&self.cert, &self.key);
-        if stamps != loaded.stamps {
-            loaded.stamps = stamps;
-            match load(&self.cert, &self.key) {
+        let stamps = read_file_stamps(&self.cert, &self.key);
+        if stamps != loaded.file_stamps {
+            loaded.file_stamps = stamps;
+            match load_config(&self.cert, &self.key) {
                 Ok(config) => {
                     loaded.config = config;
                     tracing::info!("the certificate was read again");
@@ -90,11 +90,11 @@ impl Tls {
     }
 }
 
-fn load(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+fn load_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let unusable = |reason: String| TlsError::Unusable { cert: cert.to_owned(), reason };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(cert)?).collect();
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read_file(cert)?).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| TlsError::NoCertificate(cert.to_owned()))?;
-    let secret = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| TlsError::NoKey(key.to_owned()))?;
+    let secret = PrivateKeyDer::from_pem_slice(&read_file(key)?).map_err(|_| TlsError::NoKey(key.to_owned()))?;
     let versions = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(error.to_string()))?;
@@ -107,12 +107,12 @@ fn load(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+fn read_file(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Unreadable { path: path.to_owned(), error })
 }
 
 /// What tells one content of a file from the next without reading it.
-fn stamps(cert: &Path, key: &Path) -> Stamps {
+fn read_file_stamps(cert: &Path, key: &Path) -> FileStamps {
     [cert, key].map(|path| {
         let about = std::fs::metadata(path).ok()?;
         Some((about.len(), about.modified().ok()))

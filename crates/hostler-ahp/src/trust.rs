@@ -5,29 +5,29 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::decode;
-use crate::methods::value;
+use crate::methods::to_result;
 use crate::rpc::RpcError;
 
 /// The methods that are carried out here.
-pub(crate) const METHODS: [&str; 4] =
+pub(crate) const TRUST_METHODS: [&str; 4] =
     ["hostler/listTrust", "hostler/checkTrust", "hostler/setTrust", "hostler/removeTrust"];
 
 /// One request, decoded.
-pub(crate) enum Request {
+pub(crate) enum TrustRequest {
     List,
-    Check(CheckParams),
-    Set(SetParams),
-    Remove(RemoveParams),
+    Check(CheckTrustParams),
+    Set(SetTrustParams),
+    Remove(RemoveTrustParams),
 }
 
 #[derive(Deserialize)]
-pub(crate) struct CheckParams {
+pub(crate) struct CheckTrustParams {
     directory: String,
     provider: Option<String>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct SetParams {
+pub(crate) struct SetTrustParams {
     directory: String,
     provider: Option<String>,
     decision: TrustDecision,
@@ -36,13 +36,13 @@ pub(crate) struct SetParams {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct RemoveParams {
+pub(crate) struct RemoveTrustParams {
     directory: String,
 }
 
-impl Request {
+impl TrustRequest {
     /// Reads one of [`METHODS`].
-    pub(crate) fn read(method: &str, params: Value) -> Result<Self, RpcError> {
+    pub(crate) fn parse(method: &str, params: Value) -> Result<Self, RpcError> {
         Ok(match method {
             "hostler/listTrust" => Self::List,
             "hostler/checkTrust" => Self::Check(decode::params(params)?),
@@ -53,20 +53,20 @@ impl Request {
     }
 
     /// Reads the folder and the decisions, and changes them.
-    pub(crate) async fn carry_out(self, engine: Engine) -> Result<Value, RpcError> {
+    pub(crate) async fn execute(self, engine: Engine) -> Result<Value, RpcError> {
         match self {
             Self::List => {
                 let folders = engine.list_trust().await?;
-                value(&TrustListing::new(&folders.entries, &folders.configured))
+                to_result(&TrustListing::new(&folders.entries, &folders.configured))
             }
-            Self::Check(CheckParams { directory, provider }) => {
-                value(&engine.check_trust(&directory, provider.as_deref()).await?.report())
+            Self::Check(CheckTrustParams { directory, provider }) => {
+                to_result(&engine.check_trust(&directory, provider.as_deref()).await?.report())
             }
-            Self::Set(SetParams { directory, provider, decision, fingerprint }) => {
+            Self::Set(SetTrustParams { directory, provider, decision, fingerprint }) => {
                 let set = engine.set_trust(&directory, provider.as_deref(), decision, &fingerprint).await?;
-                value(&set.report())
+                to_result(&set.report())
             }
-            Self::Remove(RemoveParams { directory }) => {
+            Self::Remove(RemoveTrustParams { directory }) => {
                 Ok(json!({ "removed": engine.remove_trust(&directory).await? }))
             }
         }

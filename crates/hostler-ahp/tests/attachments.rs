@@ -3,9 +3,9 @@
 
 mod common;
 
-#[path = "attachments/bench.rs"]
-mod bench;
-#[path = "attachments/fetching.rs"]
-mod fetching;
-#[path = "attachments/lane.rs"]
-mod lane;
+#[path = "attachments/client_files.rs"]
+mod client_files;
+#[path = "attachments/dispatch_queue.rs"]
+mod dispatch_queue;
+#[path = "attachments/fixture.rs"]
+mod fixture;

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{Rig, open_house, rig};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig, SocketLimits};
-use hostler_testkit::raw::Raw;
+use hostler_ahp::{AccessPolicy, AhpConnectionLimits, Server, ServerConfig, SocketLimits};
+use hostler_testkit::raw_client::RawClient;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -18,7 +18,7 @@ const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocke
 
 async fn serve(rig: &Rig, socket: SocketLimits) -> (Server, SocketAddr) {
     let access = AccessPolicy { token: Some(TOKEN.into()), ..AccessPolicy::default() };
-    let limits = ConnectionLimits { socket, ..ConnectionLimits::default() };
+    let limits = AhpConnectionLimits { socket, ..AhpConnectionLimits::default() };
     let server = Server::start(rig.engine.clone(), ServerConfig { access, limits, ..open_house() }).await.unwrap();
     let address = server.local_addr();
     (server, address)
@@ -44,17 +44,22 @@ async fn half_open_connections_close_each_other_and_never_keep_a_client_out() {
     let rig = rig().await;
     // No timeout of it is reached: what is closed is closed because there are too many.
     let hour = Duration::from_secs(3600);
-    let socket = SocketLimits { connections: 64, unauthenticated: 8, head: hour, ..SocketLimits::default() };
+    let socket = SocketLimits {
+        max_connections: 64,
+        max_unauthenticated: 8,
+        request_head_timeout: hour,
+        ..SocketLimits::default()
+    };
     let (server, address) = serve(&rig, socket).await;
     let url = format!("ws://{address}/?tkn={TOKEN}");
-    let mut first = Raw::initialized(&url).await;
+    let mut first = RawClient::connect_and_initialize(&url).await;
     let mut half_open = Vec::new();
     for number in 0..1_100 {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(["", "GET / HTTP/1.1\r\nHost: "][number % 2].as_bytes()).await.unwrap();
         half_open.push(stream);
         if number % 100 == 0 {
-            Raw::initialized(&url).await.call("ping", serde_json::json!({})).await.unwrap();
+            RawClient::connect_and_initialize(&url).await.call("ping", serde_json::json!({})).await.unwrap();
         }
     }
     for stream in half_open.iter_mut().take(1_100 - 9) {

@@ -5,10 +5,10 @@ mod common;
 
 use ahp_types::state::{ChatState, SnapshotState};
 use common::{Raw, Rig, rig};
-use hostler_ahp::{ConnectionLimits, connect_in_memory};
+use hostler_ahp::{AhpConnectionLimits, connect_in_memory};
 use hostler_engine::default_chat_uri;
 use hostler_testkit::fake_driver::FakeAgent;
-use hostler_testkit::peer::{MemoryTransport, Peer, reduced};
+use hostler_testkit::test_client::{MemoryTransport, TestClient, reduce_chat};
 use serde_json::{Value, json};
 
 const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
@@ -21,8 +21,8 @@ fn started(turn: usize) -> Value {
 async fn turns(raw: &mut Raw, chat: &str, agent: &mut FakeAgent, turns: std::ops::RangeInclusive<usize>) {
     for turn in turns {
         raw.dispatch(chat, started(turn)).await;
-        agent.prompt().await;
-        agent.answer(turn as u64, "an ", "answer").await;
+        agent.next_prompt().await;
+        agent.emit_answer(turn as u64, "an ", "answer").await;
         raw.envelope("chat/turnComplete").await;
     }
 }
@@ -31,7 +31,7 @@ async fn turns(raw: &mut Raw, chat: &str, agent: &mut FakeAgent, turns: std::ops
 async fn long(count: usize) -> (Rig, Raw, String, FakeAgent) {
     let mut rig = rig().await;
     let (mut raw, chat, mut agent) = Raw::begun(&mut rig, SESSION).await;
-    agent.answer(1, "an ", "answer").await;
+    agent.emit_answer(1, "an ", "answer").await;
     raw.envelope("chat/turnComplete").await;
     turns(&mut raw, &chat, &mut agent, 2..=count).await;
     (rig, raw, chat, agent)
@@ -93,9 +93,9 @@ async fn older_turns_come_before_the_answer_to_the_one_who_asked_in_both_version
 #[tokio::test]
 async fn microsofts_client_pages_a_chat_and_arrives_at_the_same_state() {
     let (rig, mut raw, chat, mut agent) = long(30).await;
-    let connection = connect_in_memory(&rig.engine, ConnectionLimits::default());
+    let connection = connect_in_memory(&rig.engine, AhpConnectionLimits::default());
     let transport = MemoryTransport { sender: connection.sender, receiver: connection.receiver };
-    let mut peer = Peer::start(transport).await;
+    let mut peer = TestClient::connect_over(transport).await;
     let params = json!({"channel": chat, "view": {"turns": 3}});
     let result: Value = peer.client.request("subscribe", params).await.unwrap();
     let SnapshotState::Chat(mut state) = serde_json::from_value(result["snapshot"]["state"].clone()).unwrap() else {
@@ -109,10 +109,10 @@ async fn microsofts_client_pages_a_chat_and_arrives_at_the_same_state() {
     let loaded = |envelope: &ahp_types::actions::ActionEnvelope| {
         matches!(envelope.action, ahp_types::StateAction::ChatTurnsLoaded(_))
     };
-    let heard = peer.until(&chat, loaded).await;
-    *state = reduced(*state, &heard);
+    let heard = peer.wait_for(&chat, loaded).await;
+    *state = reduce_chat(*state, &heard);
     assert_eq!(state.turns_next_cursor, None);
-    let mut whole = peer.chat(&chat).await;
+    let mut whole = peer.chat_state(&chat).await;
     assert_eq!(whole.turns.len(), 32);
     // Between the turn's end and its line in the list, the chat's own time and status are on their way.
     whole.status = state.status;
@@ -233,7 +233,7 @@ async fn sessions_are_listed_by_the_page() {
         let session = format!("claude:/{number}");
         raw.call("createSession", json!({"channel": session})).await.unwrap();
         raw.dispatch(&default_chat_uri(&session), started(number)).await;
-        let _agent = rig.starts.next().await.succeed();
+        let _agent = rig.starts.next_start().await.succeed();
         while raw.receive().await.unwrap()["method"] != "root/sessionAdded" {}
     }
     loop {

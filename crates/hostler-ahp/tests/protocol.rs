@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{Raw, rig};
 use hostler_driver::{
-    Answer, BackgroundKind, BackgroundTask, DriverEvent, PermissionRequest, Prompt, RequestId, SubAgentEvent,
+    AgentRequestId, Answer, BackgroundTask, BackgroundTaskKind, DriverEvent, PermissionRequest, Prompt, SubAgentEvent,
     SubAgentId, SubAgentStart, ToolDisplay, ToolOutcome,
 };
-use hostler_engine::{default_chat_uri, worker_chat_uri};
+use hostler_engine::{default_chat_uri, sub_agent_chat_uri};
 use serde_json::{Value, json};
 
 const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
@@ -137,9 +137,9 @@ async fn the_subscription_is_answered_before_anything_newer_is_sent() {
     let action =
         json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00Z", "message": message});
     raw.dispatch(&chat, action).await;
-    let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(agent.prompt().await, "hi");
-    agent.answer(1, "a", "b").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    agent.emit_answer(1, "a", "b").await;
     let end = raw.envelope("chat/turnComplete").await;
     assert_eq!(end["channel"], chat);
 
@@ -201,7 +201,7 @@ async fn an_unsubscribed_channel_is_silent() {
     let action =
         json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00Z", "message": message});
     raw.dispatch(&chat, action).await;
-    let _agent = rig.starts.next().await.succeed();
+    let _agent = rig.starts.next_start().await.succeed();
     // The root still tells of the new session, the chat says nothing.
     while raw.receive().await.unwrap()["method"] != "root/sessionAdded" {}
     assert!(raw.heard.iter().all(|message| message["method"] != "action"));
@@ -239,7 +239,7 @@ async fn a_client_of_version_0_9_comes_back_as_such_also_after_a_restart() {
         let params = json!({"clientId": "code", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://"]});
         back.call("reconnect", params).await.unwrap();
         back.call("ping", json!({})).await.unwrap();
-        assert_eq!(rig.engine.client_memo("code").as_deref(), Some("0.9.0"), "noted anew for the next return");
+        assert_eq!(rig.engine.client_metadata("code").as_deref(), Some("0.9.0"), "noted anew for the next return");
         rig = rig.restart().await;
     }
     rig.engine.shutdown().await;
@@ -249,7 +249,7 @@ async fn a_client_of_version_0_9_comes_back_as_such_also_after_a_restart() {
 async fn a_client_whose_version_is_not_known_any_more_is_asked_to_initialize() {
     let rig = rig().await;
     for (client, memo) in [("before-memos", ""), ("ancient", "0.8.0")] {
-        drop(rig.engine.client_arrived(client, memo).await);
+        drop(rig.engine.connect_client(client, memo).await);
         let mut raw = Raw::connect(&rig);
         let params = json!({"clientId": client, "lastSeenServerSeq": 0, "subscriptions": []});
         assert_eq!(raw.code("reconnect", params.clone()).await, -32008);
@@ -274,9 +274,9 @@ async fn a_client_that_comes_back_gets_what_it_missed_and_then_what_is_new() {
     other.call("initialize", json!({"protocolVersions": ["1.0.0"], "clientId": "other"})).await.unwrap();
     other.call("subscribe", json!({"channel": chat})).await.unwrap();
     other.dispatch(&chat, turn("t1")).await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
-    agent.answer(1, "a", "b").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
+    agent.emit_answer(1, "a", "b").await;
     other.envelope("chat/turnComplete").await;
 
     // As VS Code says it: without a channel.
@@ -292,8 +292,8 @@ async fn a_client_that_comes_back_gets_what_it_missed_and_then_what_is_new() {
     assert_eq!(replayed, heard, "the same envelopes, the same numbers");
 
     other.dispatch(&chat, turn("t2")).await;
-    agent.prompt().await;
-    agent.answer(2, "c", "d").await;
+    agent.next_prompt().await;
+    agent.emit_answer(2, "c", "d").await;
     let end = back.envelope("chat/turnComplete").await;
     assert_eq!(end["action"]["turnId"], "t2");
     assert_eq!(
@@ -395,12 +395,12 @@ async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear
     let message = json!({"text": "hi", "origin": {"kind": "user"}});
     let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
     raw.dispatch(&chat, started).await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
     let input = serde_json::value::RawValue::from_string(r#"{"command":"git push"}"#.to_owned()).unwrap().into();
     let request = PermissionRequest {
-        request: RequestId("r1".into()),
-        call: "c1".into(),
+        request_id: AgentRequestId("r1".into()),
+        call_id: "c1".into(),
         tool: "Bash".into(),
         input,
         sub_agent: None,
@@ -424,8 +424,8 @@ async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear
     let yes = json!({"type": "chat/toolCallConfirmed", "turnId": needed["turnId"], "toolCallId": needed["toolCall"]["toolCallId"],
         "approved": true, "confirmed": "user-action", "selectedOptionId": "allow-once"});
     raw.dispatch(&answer_to, yes).await;
-    let (request, answer) = agent.answered().await;
-    assert_eq!(request, RequestId("r1".into()));
+    let (request, answer) = agent.next_answer().await;
+    assert_eq!(request, AgentRequestId("r1".into()));
     assert!(matches!(answer, Answer::Allow { input: None }), "{answer:?}");
     raw.envelope("session/inputNeededRemoved").await;
     let page = raw.call("hostler/audit", json!({"channel": SESSION})).await.unwrap();
@@ -449,18 +449,18 @@ async fn background_work_is_ended_by_its_id() {
     let (mut raw, chat, mut agent) = Raw::begun(&mut rig, SESSION).await;
     let task = BackgroundTask {
         id: "b1".into(),
-        kind: BackgroundKind::Shell,
+        kind: BackgroundTaskKind::Shell,
         description: "npm test".into(),
-        call: Some("c1".into()),
+        call_id: Some("c1".into()),
     };
-    agent.emit(DriverEvent::BackgroundChanged(task)).await;
+    agent.emit(DriverEvent::BackgroundTaskChanged(task)).await;
     let set = raw.envelope("chat/backgroundWorkSet").await;
     assert_eq!(set["action"]["work"]["label"], "npm test");
     let output = raw.call("hostler/backgroundOutput", json!({"channel": chat, "id": "b1"})).await;
     assert!(output.unwrap_err().to_string().contains("does not say"));
     let file = rig.dir.path().join("b1.output");
     std::fs::write(&file, "so far").unwrap();
-    agent.writes("b1", file);
+    agent.set_task_output("b1", file);
     let output = raw.call("hostler/backgroundOutput", json!({"channel": chat, "id": "b1"})).await;
     assert_eq!(output, Ok(json!({"output": "so far", "truncated": false})));
     let stop = "hostler/stopBackgroundWork";
@@ -468,8 +468,8 @@ async fn background_work_is_ended_by_its_id() {
     assert_eq!(raw.code(stop, json!({"channel": chat, "id": "b2"})).await, -32602);
     assert_eq!(raw.code(stop, json!({"channel": "claude:/unknown", "id": "b1"})).await, -32001);
     assert_eq!(raw.call(stop, json!({"channel": chat, "id": "b1"})).await, Ok(Value::Null));
-    assert_eq!(agent.stopped.recv().await.as_deref(), Some("b1"));
-    agent.emit(DriverEvent::BackgroundEnded { id: "b1".into() }).await;
+    assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some("b1"));
+    agent.emit(DriverEvent::BackgroundTaskEnded { id: "b1".into() }).await;
     assert_eq!(raw.envelope("chat/backgroundWorkRemoved").await["action"]["id"], "b1");
     rig.engine.shutdown().await;
 }
@@ -478,13 +478,13 @@ async fn background_work_is_ended_by_its_id() {
 async fn a_subscription_to_a_sub_agents_chat_waits_for_it_and_holds_nothing_up() {
     let mut rig = rig().await;
     let (mut raw, _, agent) = Raw::begun(&mut rig, SESSION).await;
-    let worker = worker_chat_uri(SESSION, "c1");
+    let worker = sub_agent_chat_uri(SESSION, "c1");
     let early = json!({"jsonrpc": "2.0", "id": "early", "method": "subscribe", "params": {"channel": worker}});
     raw.send(&early.to_string()).await;
     raw.call("ping", json!({"channel": "ahp-root://"})).await.unwrap();
     let start = SubAgentStart {
-        call: "c1".into(),
-        parent: None,
+        call_id: "c1".into(),
+        parent_id: None,
         kind: None,
         description: "looks around".into(),
         prompt: Prompt::new("look"),
@@ -499,7 +499,7 @@ async fn a_subscription_to_a_sub_agents_chat_waits_for_it_and_holds_nothing_up()
     };
     let state = &answer["result"]["snapshot"]["state"];
     assert_eq!((&state["resource"], &state["interactivity"]), (&json!(worker), &json!("read-only")), "{answer:#}");
-    let unknown = worker_chat_uri("claude:/unknown", "c1");
+    let unknown = sub_agent_chat_uri("claude:/unknown", "c1");
     assert_eq!(raw.code("subscribe", json!({"channel": unknown})).await, -32001, "at once: there is no such session");
     rig.engine.shutdown().await;
 }

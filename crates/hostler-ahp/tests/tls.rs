@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
-#[path = "common/wire.rs"]
-mod wire;
+#[path = "common/raw_websocket.rs"]
+mod raw_websocket;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{Rig, open_house, rig};
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig, SocketLimits, Tls};
+use hostler_ahp::{AccessPolicy, AhpConnectionLimits, Server, ServerConfig, SocketLimits, TlsIdentity};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -48,8 +48,8 @@ impl Files {
         replace(&self.key(), &made.signing_key.serialize_pem());
     }
 
-    fn open(&self) -> Tls {
-        Tls::open(self.cert(), self.key()).map_err(|error| error.to_string()).unwrap()
+    fn open(&self) -> TlsIdentity {
+        TlsIdentity::load(self.cert(), self.key()).map_err(|error| error.to_string()).unwrap()
     }
 }
 
@@ -59,11 +59,11 @@ fn replace(path: &Path, text: &str) {
     std::fs::rename(new, path).unwrap();
 }
 
-async fn serve(rig: &Rig, tls: Tls, socket: SocketLimits) -> Server {
+async fn serve(rig: &Rig, tls: TlsIdentity, socket: SocketLimits) -> Server {
     let config = ServerConfig {
         tls: Some(tls),
         access: AccessPolicy { token: Some("t0ken".into()), ..AccessPolicy::default() },
-        limits: ConnectionLimits { socket, ..ConnectionLimits::default() },
+        limits: AhpConnectionLimits { socket, ..AhpConnectionLimits::default() },
         ..open_house()
     };
     Server::start(rig.engine.clone(), config).await.unwrap()
@@ -104,7 +104,7 @@ async fn clients_speak_over_tls_and_programs_on_this_machine_without() {
     let (mut socket, _) = tokio_tungstenite::client_async("wss://localhost/?tkn=t0ken", stream).await.unwrap();
     let hello = json!({"protocolVersions": ["1.0.0"], "clientId": "tls"});
     assert_eq!(call(&mut socket, "initialize", hello).await["serverInfo"]["name"], "hostler");
-    assert_eq!(*server.clients().borrow(), 1);
+    assert_eq!(*server.watch_client_count().borrow(), 1);
 
     assert_ne!(server.local_addr(), server.public_addr());
     let local = format!("ws://{}/?tkn=t0ken", server.local_addr());
@@ -158,7 +158,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
 #[tokio::test]
 async fn whoever_does_not_speak_tls_is_in_nobodys_way() {
     let (rig, files) = (rig().await, Files::new());
-    let limits = SocketLimits { head: Duration::from_secs(1), ..SocketLimits::default() };
+    let limits = SocketLimits { request_head_timeout: Duration::from_secs(1), ..SocketLimits::default() };
     let server = serve(&rig, files.open(), limits).await;
     let mut silent = TcpStream::connect(server.public_addr()).await.unwrap();
     let mut plain = TcpStream::connect(server.public_addr()).await.unwrap();
@@ -183,7 +183,7 @@ fn what_is_wrong_with_the_files_is_said() {
         (files.cert(), files.cert(), "cert.pem holds no private key"),
         (files.cert(), other.key(), "does not belong to the first certificate"),
     ] {
-        let error = Tls::open(cert, key).err().expect("an error").to_string();
+        let error = TlsIdentity::load(cert, key).err().expect("an error").to_string();
         assert!(error.contains(expected), "{error}");
     }
 }

@@ -2,14 +2,16 @@
 //! (`cargo xtask bench attachments --peers`). Each measurement is a process of its own, so that its peak is its own.
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark reports to people")]
 
-#[path = "support/pictures.rs"]
-mod pictures;
+#[path = "support/images.rs"]
+mod images;
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use hostler_attachments::{Block, History, Item, Limits, Source, plan};
+use hostler_attachments::{
+    AttachmentBlock, AttachmentLimits, AttachmentSource, ConversationSize, ReceivedAttachment, plan_attachments,
+};
 
 const ROUNDS: usize = 7;
 const SHARP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/support/sharp.mjs");
@@ -28,7 +30,7 @@ fn compare(sharp: Option<&String>) {
     let directory = tempfile::tempdir().expect("a directory");
     println!("{:<34} {:>12} {:>14} {:>12}", "", "median ms", "peak MiB more", "sent KiB");
     for (name, form, bytes) in
-        [("4K screenshot, PNG", "png", pictures::screenshot()), ("48 MP photo, JPEG", "jpeg", pictures::photo())]
+        [("4K screenshot, PNG", "png", images::screenshot()), ("48 MP photo, JPEG", "jpeg", images::photo())]
     {
         let file = directory.path().join(form);
         std::fs::write(&file, &bytes).expect("a file");
@@ -37,7 +39,7 @@ fn compare(sharp: Option<&String>) {
         let ours = run(Command::new(this).arg("--measure").arg(&file));
         print("hostler", ours);
         if let Some(home) = sharp {
-            let edge = Limits::default().edge.to_string();
+            let edge = AttachmentLimits::default().image_edge_pixels.to_string();
             let mut node = Command::new("node");
             node.arg(SHARP).arg(home).arg(&file).args([form, &edge, &ROUNDS.to_string()]);
             let theirs = run(&mut node);
@@ -69,16 +71,22 @@ fn run(command: &mut Command) -> [f64; 3] {
 fn measure(file: &Path) {
     let bytes = std::fs::read(file).expect("a file");
     // Room enough to be sent in the form in which it came, as sharp is told to write it.
-    let limits = Limits { file_bytes: usize::MAX, total_bytes: usize::MAX, image_bytes: 4 << 20, ..Limits::default() };
+    let limits = AttachmentLimits {
+        file_bytes: usize::MAX,
+        total_bytes: usize::MAX,
+        image_bytes: 4 << 20,
+        ..AttachmentLimits::default()
+    };
     let before = status("VmRSS:");
     let mut times = Vec::new();
     let mut sent = 0;
     for _ in 0..ROUNDS {
-        let item = Item::new("picture", Source::Bytes(bytes.as_slice().into()));
+        let item = ReceivedAttachment::new("picture", AttachmentSource::Bytes(bytes.as_slice().into()));
         let start = Instant::now();
-        let plan = plan(vec![item], &limits, History::default()).expect("a picture that can be sent");
+        let plan =
+            plan_attachments(vec![item], &limits, ConversationSize::default()).expect("a picture that can be sent");
         times.push(start.elapsed().as_secs_f64() * 1000.0);
-        sent = plan.blocks().iter().map(Block::size).sum();
+        sent = plan.blocks().iter().map(AttachmentBlock::content_bytes).sum();
     }
     times.sort_by(f64::total_cmp);
     println!("{} {} {sent}", times[ROUNDS / 2], (status("VmHWM:") - before) / 1024.0);

@@ -3,19 +3,19 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::fault::Fault;
+use crate::rejection_reason::RejectionReason;
 
 /// The contents, if they are written in the one proper way: padded, no white space, no stray bits.
-pub(crate) fn decode(text: &str) -> Result<Vec<u8>, Fault> {
+pub(crate) fn decode(text: &str) -> Result<Vec<u8>, RejectionReason> {
     STANDARD.decode(text).map_err(|_| {
-        Fault::corrupt(
+        RejectionReason::corrupt(
             "its contents are not canonical base64 (padded, without white space or stray bits); send it again",
         )
     })
 }
 
 /// How many bytes the text stands for, at most; nothing is decoded for that.
-pub(crate) fn size(text: &str) -> usize {
+pub(crate) fn decoded_size(text: &str) -> usize {
     let padding = text.bytes().rev().take(2).filter(|byte| *byte == b'=').count();
     (text.len().div_ceil(4) * 3).saturating_sub(padding)
 }
@@ -28,7 +28,7 @@ mod tests {
     fn only_the_canonical_form_is_taken() {
         for (text, expected) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo")] {
             assert_eq!(decode(text).unwrap(), expected.as_bytes());
-            assert_eq!(size(text), expected.len());
+            assert_eq!(decoded_size(text), expected.len());
         }
         for text in ["Zg", "Zg=", "Zh==", "Zm9v\n", " Zm9v", "Zm9v====", "Zm-_", "Z", "data:text/plain;base64,Zg=="] {
             assert!(decode(text).is_err(), "{text:?}");

@@ -1,29 +1,29 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Title;
+use crate::DisplayName;
 
 /// Something that goes to the agent behind the words of a message. Never printed: its `Debug` shows kinds and sizes.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Block {
+pub enum AttachmentBlock {
     /// A picture.
     Image {
         /// Its form.
-        media_type: ImageType,
+        image_type: ImageType,
         /// The file.
         data: Arc<[u8]>,
     },
     /// A PDF document.
     Pdf {
         /// What it is called.
-        title: Title,
+        title: DisplayName,
         /// The file.
         data: Arc<[u8]>,
     },
     /// Text that belongs to a name: a file's, or what a client calls it.
     Text {
         /// What it is called.
-        title: Title,
+        title: DisplayName,
         /// The text.
         text: Arc<str>,
     },
@@ -56,9 +56,9 @@ impl ImageType {
     }
 }
 
-impl Block {
+impl AttachmentBlock {
     /// How many bytes of contents it carries.
-    pub fn size(&self) -> usize {
+    pub fn content_bytes(&self) -> usize {
         match self {
             Self::Image { data, .. } | Self::Pdf { data, .. } => data.len(),
             Self::Text { text, .. } | Self::References(text) => text.len(),
@@ -68,7 +68,7 @@ impl Block {
     /// The form of its contents; places have none.
     pub fn content_type(&self) -> Option<&'static str> {
         match self {
-            Self::Image { media_type, .. } => Some(media_type.media_type()),
+            Self::Image { image_type: media_type, .. } => Some(media_type.media_type()),
             Self::Pdf { .. } => Some("application/pdf"),
             Self::Text { .. } => Some("text/plain"),
             Self::References(_) => None,
@@ -76,8 +76,8 @@ impl Block {
     }
 }
 
-impl fmt::Debug for Block {
+impl fmt::Debug for AttachmentBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Block({}, {} bytes)", self.content_type().unwrap_or("references"), self.size())
+        write!(f, "Block({}, {} bytes)", self.content_type().unwrap_or("references"), self.content_bytes())
     }
 }

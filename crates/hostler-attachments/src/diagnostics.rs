@@ -1,12 +1,12 @@
 use serde::Serialize;
 
-use crate::{Code, Plan, Rejection, Summary};
+use crate::{AttachmentErrorCode, AttachmentPlan, AttachmentPlanError, AttachmentSummary};
 
 /// What can be told of a message's attachments to people who are not part of the conversation: counts, kinds, sizes, codes. It
 /// has no field that could hold a name, a path or contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Diagnostics {
+pub struct AttachmentDiagnostics {
     /// All of them.
     pub files: usize,
     /// Pictures that can be sent.
@@ -20,36 +20,38 @@ pub struct Diagnostics {
     /// Bytes of what can be sent, as they are sent.
     pub sent_bytes: usize,
     /// Bytes of what cannot, as they were received.
-    pub refused_bytes: usize,
+    #[serde(rename = "refusedBytes")]
+    pub rejected_bytes: usize,
     /// The kinds of warnings, in the order of the files.
     pub warnings: Vec<&'static str>,
     /// Why files are refused, in the order of the files.
-    pub codes: Vec<Code>,
+    #[serde(rename = "codes")]
+    pub error_codes: Vec<AttachmentErrorCode>,
 }
 
-impl Plan {
+impl AttachmentPlan {
     /// What may be told of it.
-    pub fn diagnostics(&self) -> Diagnostics {
-        Diagnostics::of(&self.summaries())
+    pub fn diagnostics(&self) -> AttachmentDiagnostics {
+        AttachmentDiagnostics::from_summaries(&self.summaries())
     }
 }
 
-impl Rejection {
+impl AttachmentPlanError {
     /// What may be told of it.
-    pub fn diagnostics(&self) -> Diagnostics {
-        Diagnostics::of(&self.files)
+    pub fn diagnostics(&self) -> AttachmentDiagnostics {
+        AttachmentDiagnostics::from_summaries(&self.summaries)
     }
 }
 
-impl Diagnostics {
-    fn of(files: &[Summary]) -> Self {
+impl AttachmentDiagnostics {
+    fn from_summaries(files: &[AttachmentSummary]) -> Self {
         let mut told = Self { files: files.len(), ..Self::default() };
         for file in files {
             let bytes = file.bytes.unwrap_or_default();
             told.warnings.extend(file.warnings.iter().map(|warning| warning.kind));
             if let Some(code) = file.code {
-                told.codes.push(code);
-                told.refused_bytes += bytes;
+                told.error_codes.push(code);
+                told.rejected_bytes += bytes;
                 continue;
             }
             told.sent_bytes += bytes;

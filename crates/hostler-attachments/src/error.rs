@@ -1,8 +1,8 @@
-use crate::{Summary, Title};
+use crate::{AttachmentSummary, DisplayName};
 
 /// Why a file is not sent, as programs read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
+pub enum AttachmentErrorCode {
     /// A file, or all of them together, is larger than the host takes.
     TooLarge,
     /// No agent can be given this kind of file.
@@ -25,7 +25,7 @@ pub enum Code {
     TransportFailed,
 }
 
-impl Code {
+impl AttachmentErrorCode {
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,37 +50,37 @@ impl Code {
 
 /// One file that cannot be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: {sentence}")]
-pub struct Refusal {
+#[error("{name}: {message}")]
+pub struct AttachmentError {
     /// Why, for programs.
-    pub code: Code,
+    pub code: AttachmentErrorCode,
     /// Which file.
-    pub name: Title,
+    pub name: DisplayName,
     /// Why, for a person, with what to do about it. Holds no contents and no path.
-    pub sentence: String,
+    pub message: String,
 }
 
 /// Nothing is sent: every file that stands in the way, in the user's order, and what would have become of the others.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", sentences(.refusals))]
-pub struct Rejection {
+#[error("{}", join_messages(.errors))]
+pub struct AttachmentPlanError {
     /// Never empty.
-    pub refusals: Vec<Refusal>,
+    pub errors: Vec<AttachmentError>,
     /// Every file of the message, in the user's order. Empty where the message was refused before it was planned.
-    pub files: Vec<Summary>,
+    pub summaries: Vec<AttachmentSummary>,
 }
 
-impl From<Refusal> for Rejection {
-    fn from(refusal: Refusal) -> Self {
-        Self { files: vec![Summary::refused(&refusal, None)], refusals: vec![refusal] }
+impl From<AttachmentError> for AttachmentPlanError {
+    fn from(refusal: AttachmentError) -> Self {
+        Self { summaries: vec![AttachmentSummary::from_error(&refusal, None)], errors: vec![refusal] }
     }
 }
 
-fn sentences(refusals: &[Refusal]) -> String {
+fn join_messages(refusals: &[AttachmentError]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-impl serde::Serialize for Code {
+impl serde::Serialize for AttachmentErrorCode {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }

@@ -8,45 +8,65 @@
     reason = "a broken property ends the run"
 )]
 
-use crate::{Block, Claude, Code, History, Item, Kind, Limits, Source, plan};
+use crate::plan_attachments;
+use crate::{
+    AttachmentBlock, AttachmentErrorCode, AttachmentKind, AttachmentLimits, AttachmentSource, ConversationSize,
+    MessagesApiBlock, ReceivedAttachment, planner,
+};
 
 /// Small, so that every way of making a picture smaller is gone, and quickly.
-fn limits() -> Limits {
-    Limits { pixels: 250_000, edge: 40, image_bytes: 4_000, pdf_pages: 3, ..Limits::default() }
+fn limits() -> AttachmentLimits {
+    AttachmentLimits {
+        image_pixels: 250_000,
+        image_edge_pixels: 40,
+        image_bytes: 4_000,
+        pdf_pages: 3,
+        ..AttachmentLimits::default()
+    }
 }
 
 /// Any bytes are answered, within the limits and the same way twice. The first byte says how they come.
 pub fn attachments(data: &[u8]) {
     let [how, bytes @ ..] = data else { return };
     let source = || match how % 2 {
-        0 => Source::Bytes(bytes.into()),
-        _ => Source::Base64(String::from_utf8_lossy(bytes).into_owned()),
+        0 => AttachmentSource::Bytes(bytes.into()),
+        _ => AttachmentSource::Base64(String::from_utf8_lossy(bytes).into_owned()),
     };
-    let planned = || plan(vec![Item::new("x", source())], &limits(), History::default());
+    let planned =
+        || plan_attachments(vec![ReceivedAttachment::new("x", source())], &limits(), ConversationSize::default());
     match planned() {
         Ok(plan) => {
             let (blocks, again) = (plan.blocks(), planned().expect("what was taken is taken again").blocks());
             assert!(blocks == again, "the same file became different blocks");
-            blocks.iter().for_each(|block| drop(serde_json::to_string(&Claude(block)).unwrap()));
-            keeps_to_limits(&plan.files[0].block, &plan.files[0].kind);
+            blocks.iter().for_each(|block| drop(serde_json::to_string(&MessagesApiBlock(block)).unwrap()));
+            assert_within_limits(&plan.attachments[0].block, &plan.attachments[0].kind);
         }
         Err(rejection) => {
-            let [refusal] = rejection.refusals.as_slice() else { panic!("one file, one refusal") };
-            let ours = [Code::TooLarge, Code::TypeUnsupported, Code::Corrupt, Code::OptimizationFailed];
-            assert!(ours.contains(&refusal.code) && !refusal.sentence.is_empty(), "{refusal}");
+            let [refusal] = rejection.errors.as_slice() else { panic!("one file, one refusal") };
+            let ours = [
+                AttachmentErrorCode::TooLarge,
+                AttachmentErrorCode::TypeUnsupported,
+                AttachmentErrorCode::Corrupt,
+                AttachmentErrorCode::OptimizationFailed,
+            ];
+            assert!(ours.contains(&refusal.code) && !refusal.message.is_empty(), "{refusal}");
         }
     }
 }
 
-fn keeps_to_limits(block: &Block, kind: &Kind) {
+fn assert_within_limits(block: &AttachmentBlock, kind: &AttachmentKind) {
     match (block, kind) {
-        (Block::Image { data, .. }, Kind::Image { width, height }) => {
-            assert!(data.len() <= limits().image_bytes && *width.max(height) <= Limits::HARD_EDGE);
+        (AttachmentBlock::Image { data, .. }, AttachmentKind::Image { width, height }) => {
+            assert!(
+                data.len() <= limits().image_bytes && *width.max(height) <= AttachmentLimits::MAX_IMAGE_EDGE_PIXELS
+            );
             let image = image::load_from_memory(data).expect("a picture that can be read");
             assert_eq!((image.width(), image.height()), (*width, *height));
         }
-        (Block::Pdf { .. }, Kind::Pdf { pages }) => assert!((1..=limits().pdf_pages).contains(pages)),
-        (Block::Text { text, .. }, Kind::Text) => assert!(!text.contains('\0')),
+        (AttachmentBlock::Pdf { .. }, AttachmentKind::Pdf { pages }) => {
+            assert!((1..=limits().pdf_pages).contains(pages))
+        }
+        (AttachmentBlock::Text { text, .. }, AttachmentKind::Text) => assert!(!text.contains('\0')),
         (block, kind) => panic!("{block:?} is no {kind:?}"),
     }
 }
@@ -66,8 +86,8 @@ mod tests {
             let seed = std::fs::read(seed.unwrap().path()).unwrap();
             (0..=seed.len()).step_by(3).for_each(|length| attachments(&seed[..length]));
             attachments(&seed);
-            let whole = Item::new("x", Source::Bytes(seed[1..].into()));
-            sent += usize::from(plan(vec![whole], &limits(), History::default()).is_ok());
+            let whole = ReceivedAttachment::new("x", AttachmentSource::Bytes(seed[1..].into()));
+            sent += usize::from(plan_attachments(vec![whole], &limits(), ConversationSize::default()).is_ok());
         }
         assert!(sent >= 7, "most seeds are good files: {sent}");
     }

@@ -8,37 +8,37 @@
 
 #![forbid(unsafe_code)]
 
+mod attachment_plan;
 mod base64;
 mod block;
-mod budget;
-mod claude;
 mod diagnostics;
+mod display_name;
 mod error;
-mod fault;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod image;
-mod item;
 mod limits;
+mod messages_api;
 mod pdf;
-mod plan;
-mod planned;
+mod planner;
 mod probe;
+mod received_attachment;
 mod references;
+mod rejection_reason;
+mod size_checks;
 mod summary;
-mod text;
-mod title;
+mod text_decoding;
 mod variant;
 
-pub use block::{Block, ImageType};
-pub use claude::Claude;
-pub use diagnostics::Diagnostics;
-pub use error::{Code, Refusal, Rejection};
-pub use item::{Item, Reference, ReferenceKind, Selection, Source};
-pub use limits::{History, Limits};
-pub use plan::{decoded_pixels, plan, plan_unless};
-pub use planned::{Kind, Original, Plan, Planned, Warning};
-pub use summary::{Decision, Summary};
-pub use title::Title;
-pub use variant::{OPTIMIZER_VERSION, VariantKey};
+pub use attachment_plan::{AttachmentKind, AttachmentPlan, AttachmentWarning, OriginalContent, PlannedAttachment};
+pub use block::{AttachmentBlock, ImageType};
+pub use diagnostics::AttachmentDiagnostics;
+pub use display_name::DisplayName;
+pub use error::{AttachmentError, AttachmentErrorCode, AttachmentPlanError};
+pub use limits::{AttachmentLimits, ConversationSize};
+pub use messages_api::MessagesApiBlock;
+pub use planner::{max_decoded_pixels, plan_attachments, plan_attachments_cancellable};
+pub use received_attachment::{AttachmentSource, FileReference, FileReferenceKind, LineSelection, ReceivedAttachment};
+pub use summary::{AttachmentDisposition, AttachmentSummary};
+pub use variant::{IMAGE_OPTIMIZER_VERSION, VariantKey};

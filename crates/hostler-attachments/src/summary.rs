@@ -1,23 +1,24 @@
 use serde::Serialize;
 
-use crate::{Code, Kind, Planned, Refusal, Title, Warning};
+use crate::{AttachmentError, AttachmentErrorCode, AttachmentKind, AttachmentWarning, DisplayName, PlannedAttachment};
 
 /// What becomes of one file, for clients: in a rejection, in a dry run, and beside the message that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Summary {
+pub struct AttachmentSummary {
     /// What it is called.
-    pub label: Title,
+    pub label: DisplayName,
     /// Whether it is sent.
-    pub decision: Decision,
+    pub decision: AttachmentDisposition,
     /// Why not, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<Code>,
+    pub code: Option<AttachmentErrorCode>,
     /// Why not, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sentence: Option<String>,
+    #[serde(rename = "sentence")]
+    pub message: Option<String>,
     /// What a person could notice and should know.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<AttachmentWarning>,
     /// The form in which it is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<&'static str>,
@@ -38,43 +39,44 @@ pub struct Summary {
 /// Whether a file is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Decision {
+pub enum AttachmentDisposition {
     /// It is sent with its message.
     Send,
     /// It could be sent, but another file of the message cannot.
     WouldSend,
     /// It stands in the way.
-    Refuse,
+    #[serde(rename = "refuse")]
+    Reject,
 }
 
-impl Summary {
-    pub(crate) fn planned(file: &Planned, decision: Decision) -> Self {
+impl AttachmentSummary {
+    pub(crate) fn from_planned(file: &PlannedAttachment, decision: AttachmentDisposition) -> Self {
         let (mut width, mut height, mut pages) = (None, None, None);
         match file.kind {
-            Kind::Image { width: w, height: h } => (width, height) = (Some(w), Some(h)),
-            Kind::Pdf { pages: count } => pages = Some(count),
-            Kind::Text | Kind::Reference => {}
+            AttachmentKind::Image { width: w, height: h } => (width, height) = (Some(w), Some(h)),
+            AttachmentKind::Pdf { pages: count } => pages = Some(count),
+            AttachmentKind::Text | AttachmentKind::Reference => {}
         }
         Self {
             label: file.name.clone(),
             decision,
             code: None,
-            sentence: None,
+            message: None,
             warnings: file.warnings.clone(),
             content_type: file.block.content_type(),
-            bytes: Some(file.block.size()),
+            bytes: Some(file.block.content_bytes()),
             width,
             height,
             pages,
         }
     }
 
-    pub(crate) fn refused(refusal: &Refusal, received: Option<usize>) -> Self {
+    pub(crate) fn from_error(refusal: &AttachmentError, received: Option<usize>) -> Self {
         Self {
             label: refusal.name.clone(),
-            decision: Decision::Refuse,
+            decision: AttachmentDisposition::Reject,
             code: Some(refusal.code),
-            sentence: Some(refusal.sentence.clone()),
+            message: Some(refusal.message.clone()),
             warnings: Vec::new(),
             content_type: None,
             bytes: received,

@@ -1,9 +1,9 @@
 use std::fmt;
 
-use crate::Limits;
+use crate::AttachmentLimits;
 
 /// Goes up whenever the same picture would become other bytes than before.
-pub const OPTIMIZER_VERSION: u32 = 1;
+pub const IMAGE_OPTIMIZER_VERSION: u32 = 1;
 
 /// Names what was made of an original: the same original, limits and optimizer give the same name and the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,13 +11,13 @@ pub struct VariantKey(blake3::Hash);
 
 impl VariantKey {
     /// The name of what `original` becomes as a picture for a model.
-    pub(crate) fn for_model(original: &[u8], limits: &Limits) -> Self {
+    pub(crate) fn for_model(original: &[u8], limits: &AttachmentLimits) -> Self {
         let mut key = blake3::Hasher::new();
         key.update(blake3::hash(original).as_bytes());
         key.update(b"model");
-        key.update(&limits.edge().to_le_bytes());
+        key.update(&limits.effective_image_edge_pixels().to_le_bytes());
         key.update(&(limits.image_bytes as u64).to_le_bytes());
-        key.update(&OPTIMIZER_VERSION.to_le_bytes());
+        key.update(&IMAGE_OPTIMIZER_VERSION.to_le_bytes());
         Self(key.finalize())
     }
 }

@@ -4,18 +4,18 @@
 
 mod support;
 
-use hostler_attachments::{History, Item, Limits, plan};
+use hostler_attachments::{AttachmentLimits, ConversationSize, ReceivedAttachment, plan_attachments};
 use image::{DynamicImage, ImageFormat};
 use support::{encoded, file, gif, pdf, png, webp};
 
 /// What may be needed beside the pixels that the limits allow.
-const SPARE: usize = 96 << 20;
+const MEMORY_TOLERANCE_BYTES: usize = 96 << 20;
 
 /// How much more memory is in use at the worst moment than before.
-fn peak_of(item: Item, limits: &Limits) -> usize {
+fn peak_of(item: ReceivedAttachment, limits: &AttachmentLimits) -> usize {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS:");
-    let _decided = plan(vec![item], limits, History::default());
+    let _decided = plan_attachments(vec![item], limits, ConversationSize::default());
     status("VmHWM:").saturating_sub(before)
 }
 
@@ -28,8 +28,8 @@ fn status(field: &str) -> usize {
 /// One test, or others would be measured too.
 #[test]
 fn bombs_take_no_more_than_the_pixels_that_are_allowed() {
-    let limits = Limits { pixels: 4_000_000, ..Limits::default() };
-    let pixels = 10 * usize::try_from(limits.pixels).unwrap();
+    let limits = AttachmentLimits { image_pixels: 4_000_000, ..AttachmentLimits::default() };
+    let pixels = 10 * usize::try_from(limits.image_pixels).unwrap();
     let zeros = png::packed_zeros(256 << 20);
     let profile = png::chunk(b"iCCP", &[b"x\0\0", &zeros[..]].concat());
     let text = png::chunk(b"zTXt", &[b"x\0\0", &zeros[..]].concat());
@@ -51,6 +51,6 @@ fn bombs_take_no_more_than_the_pixels_that_are_allowed() {
     ] {
         assert!(bytes.len() <= limits.file_bytes, "{name}: {}", bytes.len());
         let peak = peak_of(file("x", bytes), &limits);
-        assert!(peak <= pixels + SPARE, "{name} takes {} MiB", peak >> 20);
+        assert!(peak <= pixels + MEMORY_TOLERANCE_BYTES, "{name} takes {} MiB", peak >> 20);
     }
 }

@@ -3,26 +3,37 @@
 
 mod support;
 
-use hostler_attachments::{Block, History, Item, Kind, Limits, Plan, Source, plan};
+use hostler_attachments::{
+    AttachmentBlock, AttachmentKind, AttachmentLimits, AttachmentPlan, AttachmentSource, ConversationSize,
+    ReceivedAttachment, plan_attachments,
+};
 use image::ImageFormat;
 use proptest::prelude::*;
 use support::{encoded, file, gif, gradient, jpeg, noise, pdf, png, veiled, webp};
 
-fn limits() -> Limits {
-    Limits { pixels: 1_000_000, edge: 100, image_bytes: 9_000, pdf_pages: 5, ..Limits::default() }
+fn limits() -> AttachmentLimits {
+    AttachmentLimits {
+        image_pixels: 1_000_000,
+        image_edge_pixels: 100,
+        image_bytes: 9_000,
+        pdf_pages: 5,
+        ..AttachmentLimits::default()
+    }
 }
 
-fn holds(plan: &Plan, limits: &Limits) {
-    for file in &plan.files {
+fn holds(plan: &AttachmentPlan, limits: &AttachmentLimits) {
+    for file in &plan.attachments {
         match (&file.block, &file.kind) {
-            (Block::Image { data, .. }, Kind::Image { width, height }) => {
+            (AttachmentBlock::Image { data, .. }, AttachmentKind::Image { width, height }) => {
                 assert!(data.len() <= limits.image_bytes);
                 let image = image::load_from_memory(data).expect("a picture that can be read");
                 assert_eq!((image.width(), image.height()), (*width, *height));
-                assert!(*width.max(height) <= Limits::HARD_EDGE);
+                assert!(*width.max(height) <= AttachmentLimits::MAX_IMAGE_EDGE_PIXELS);
             }
-            (Block::Pdf { .. }, Kind::Pdf { pages }) => assert!((1..=limits.pdf_pages).contains(pages)),
-            (Block::Text { text, .. }, Kind::Text) => assert!(!text.contains('\0')),
+            (AttachmentBlock::Pdf { .. }, AttachmentKind::Pdf { pages }) => {
+                assert!((1..=limits.pdf_pages).contains(pages))
+            }
+            (AttachmentBlock::Text { text, .. }, AttachmentKind::Text) => assert!(!text.contains('\0')),
             (block, kind) => panic!("{block:?} is no {kind:?}"),
         }
     }
@@ -56,8 +67,8 @@ proptest! {
     fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..400), name in ".{0,20}", head in 0..8_usize) {
         let heads: [&[u8]; 8] =
             [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89a", b"RIFF\x40\0\0\0WEBP", b"%PDF-1.7\n", b"\xff\xfe", b"\xfe\xff"];
-        let item = Item::new(name, Source::Bytes([heads[head], &bytes].concat().into()));
-        if let Ok(plan) = plan(vec![item], &limits(), History::default()) {
+        let item = ReceivedAttachment::new(name, AttachmentSource::Bytes([heads[head], &bytes].concat().into()));
+        if let Ok(plan) = plan_attachments(vec![item], &limits(), ConversationSize::default()) {
             holds(&plan, &limits());
         }
     }
@@ -76,7 +87,7 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        if let Ok(plan) = plan(vec![file("x", bytes)], &limits(), History::default()) {
+        if let Ok(plan) = plan_attachments(vec![file("x", bytes)], &limits(), ConversationSize::default()) {
             holds(&plan, &limits());
         }
     }
@@ -85,7 +96,7 @@ proptest! {
     fn base64_is_taken_exactly_if_it_is_canonical(text in "[A-Za-z0-9+/=]{0,12}") {
         use base64::Engine as _;
         let proper = base64::engine::general_purpose::STANDARD.decode(&text).is_ok_and(|bytes| support::base64(&bytes) == text);
-        let outcome = plan(vec![Item::new("x", Source::Base64(text))], &Limits::default(), History::default());
+        let outcome = plan_attachments(vec![ReceivedAttachment::new("x", AttachmentSource::Base64(text))], &AttachmentLimits::default(), ConversationSize::default());
         let refused = outcome.as_ref().err().is_some_and(|rejection| rejection.to_string().contains("canonical base64"));
         prop_assert_eq!(refused, !proper);
     }
@@ -99,9 +110,9 @@ proptest! {
     fn pictures_of_any_size_keep_to_the_limits(width in 1..200_u32, height in 1..200_u32, alpha: bool, form in 0..4_usize) {
         let format = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP][form];
         let image = noise(width, height, alpha && format != ImageFormat::Jpeg);
-        let plan = plan(vec![file("x", encoded(&image, format))], &limits(), History::default()).unwrap();
+        let plan = plan_attachments(vec![file("x", encoded(&image, format))], &limits(), ConversationSize::default()).unwrap();
         holds(&plan, &limits());
-        let Kind::Image { width: sent_width, height: sent_height } = plan.files[0].kind else { panic!("a picture") };
+        let AttachmentKind::Image { width: sent_width, height: sent_height } = plan.attachments[0].kind else { panic!("a picture") };
         prop_assert!(sent_width <= width.min(100) && sent_height <= height.min(100), "never larger");
     }
 }

@@ -5,19 +5,19 @@
 //! of a host see of it, also with cold files, is measured by `list` and `open`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and may panic")]
 
+#[path = "support/generated_transcripts.rs"]
+mod generated_transcripts;
 #[path = "support/sdk.rs"]
 mod sdk;
-#[path = "support/written.rs"]
-mod written;
 
 use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hostler_claude::stored::Transcripts;
-use hostler_driver::Archive as _;
+use generated_transcripts::{BUILDS, nothing, written};
+use hostler_claude::transcripts::ClaudeTranscriptStore;
+use hostler_driver::TranscriptStore as _;
 use sdk::{Sdk, Theirs};
-use written::{BUILDS, nothing, written};
 
 const ROUNDS: usize = 5;
 
@@ -37,9 +37,9 @@ async fn list(sessions: usize, sdk: Option<&Sdk>) {
     let files: Vec<_> =
         (0..sessions).map(|at| written(home.path(), BUILDS[at % 2], 40 * 1024, at % 50, &mut nothing)).collect();
     let mut first = Vec::new();
-    let mut archive = Transcripts::under(home.path());
+    let mut archive = ClaudeTranscriptStore::for_config_directory(home.path());
     for _ in 0..ROUNDS {
-        archive = Transcripts::under(home.path());
+        archive = ClaudeTranscriptStore::for_config_directory(home.path());
         first.push(timed(&archive).await);
     }
     let mut later = Vec::new();
@@ -63,9 +63,9 @@ async fn list(sessions: usize, sdk: Option<&Sdk>) {
     }
 }
 
-async fn timed(archive: &Transcripts) -> Duration {
+async fn timed(archive: &ClaudeTranscriptStore) -> Duration {
     let begun = Instant::now();
-    archive.look().await;
+    archive.scan().await;
     begun.elapsed()
 }
 
@@ -77,13 +77,13 @@ async fn open(megabytes: usize, sdk: Option<&Sdk>) {
         let before = resident();
         let mut held = 0;
         for _ in 0..ROUNDS {
-            let archive = Transcripts::under(home.path());
-            archive.look().await;
+            let archive = ClaudeTranscriptStore::for_config_directory(home.path());
+            archive.scan().await;
             let begun = Instant::now();
             let book = archive.open(id).await.unwrap();
             opened.push(begun.elapsed());
             let turns = book.turns().len();
-            Arc::clone(&book).tell(turns.saturating_sub(50)..turns).await.unwrap();
+            Arc::clone(&book).load_turns(turns.saturating_sub(50)..turns).await.unwrap();
             told.push(begun.elapsed());
             held = held.max(resident().saturating_sub(before));
             fs::File::options()

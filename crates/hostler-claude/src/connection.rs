@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, DriverEvent, OpenSpec, PolicyChange, Prompt, RequestId, Steer,
-    SteerId,
+    AgentConnection, AgentRequestId, AgentSettingChange, Answer, CloseMode, ConnectionError, DriverEvent, OpenSpec,
+    Prompt, SteeringMessage, SteeringMessageId,
 };
 use hostler_process::{AgentProcess, AgentStdin, ProcessHandle};
 use serde_json::value::RawValue;
@@ -14,94 +14,94 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::asks::{Asks, Consequence};
-use crate::control::Requests;
-use crate::mapping::Mapper;
-use crate::options;
+use crate::agent_requests::{AgentRequests, RequestResolution};
+use crate::control_requests::PendingControlRequests;
+use crate::launch_options;
+use crate::mapping::EventMapper;
+use crate::output_reader::OutputReader;
 use crate::prompt;
-use crate::pump::Pump;
-use crate::stats::Counters;
-use crate::transcript::Transcripts;
-use crate::wire::{HostMessage, HostRequest, LiveSettings};
-use crate::workspace::Stage;
+use crate::transcript_locator::TranscriptLocator;
+use crate::wire::{HostControlRequest, HostMessage, LiveSettings};
+use crate::wire_stats::WireCounters;
+use crate::workspace::StagedConfiguration;
 
 /// Events that may wait for the engine. A full queue holds the agent back; it is never dropped while the connection
 /// is wanted.
-const EVENT_QUEUE: usize = 1024;
+const EVENT_QUEUE_CAPACITY: usize = 1024;
 
 /// Lines that may wait for the agent to read. An agent that reads nothing any more is ended.
-const LINE_QUEUE: usize = 256;
+const LINE_QUEUE_CAPACITY: usize = 256;
 
 /// A live Claude Code process. Dropping it ends the process and everything it started.
 pub(crate) struct ClaudeConnection {
-    shared: Arc<Shared>,
-    lines: mpsc::Sender<Outgoing>,
+    shared: Arc<ConnectionState>,
+    lines: mpsc::Sender<StdinCommand>,
     handle: ProcessHandle,
     /// Whether the model that it was started with is one of its maker's.
-    is_of_its_maker: bool,
+    uses_anthropic_model: bool,
     tasks: TaskTracker,
-    hurry: CancellationToken,
-    _hurry_on_drop: DropGuard,
+    kill: CancellationToken,
+    _kill_on_drop: DropGuard,
 }
 
 /// What the connection and its pump both see.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub(crate) requests: Requests,
-    asks: Mutex<Asks>,
-    mapper: Mutex<Mapper>,
+pub(crate) struct ConnectionState {
+    pub(crate) requests: PendingControlRequests,
+    agent_requests: Mutex<AgentRequests>,
+    mapper: Mutex<EventMapper>,
     /// Words came that no turn can take: the pump has to say so.
-    pub(crate) too_late: Notify,
+    pub(crate) late_steering: Notify,
     /// How the process ended.
-    pub(crate) ended: OnceLock<String>,
+    pub(crate) exit_status: OnceLock<String>,
 }
 
-impl Shared {
+impl ConnectionState {
     /// Never held across an await.
-    pub(crate) fn asks(&self) -> std::sync::MutexGuard<'_, Asks> {
-        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn agent_requests(&self) -> std::sync::MutexGuard<'_, AgentRequests> {
+        self.agent_requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Never held across an await.
-    pub(crate) fn mapper(&self) -> std::sync::MutexGuard<'_, Mapper> {
+    pub(crate) fn mapper(&self) -> std::sync::MutexGuard<'_, EventMapper> {
         self.mapper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Something for the agent's standard input.
-pub(crate) enum Outgoing {
+pub(crate) enum StdinCommand {
     /// A line; whoever wants to know hears when it was written.
     Line { line: Vec<u8>, written: Option<oneshot::Sender<std::io::Result<()>>> },
     /// Nothing follows.
-    End,
+    Close,
 }
 
 impl ClaudeConnection {
     /// Takes over a process: one task writes, one reads.
     pub(crate) fn start(
         process: AgentProcess,
-        transcripts: Transcripts,
+        transcripts: TranscriptLocator,
         spec: &OpenSpec,
-        counters: Arc<Counters>,
-        stage: Stage,
+        counters: Arc<WireCounters>,
+        stage: StagedConfiguration,
     ) -> (Self, mpsc::Receiver<DriverEvent>) {
         let AgentProcess { stdin, stdout, handle } = process;
-        let mapper = Mutex::new(Mapper::in_directory(transcripts.working_directory()));
-        let shared = Arc::new(Shared { mapper, ..Shared::default() });
+        let mapper = Mutex::new(EventMapper::for_directory(transcripts.working_directory()));
+        let shared = Arc::new(ConnectionState { mapper, ..ConnectionState::default() });
         let hurry = CancellationToken::new();
         let gone = CancellationToken::new();
-        let (lines, queued) = mpsc::channel(LINE_QUEUE);
-        let (sender, events) = mpsc::channel(EVENT_QUEUE + 1);
-        let pump = Pump {
+        let (lines, queued) = mpsc::channel(LINE_QUEUE_CAPACITY);
+        let (sender, events) = mpsc::channel(EVENT_QUEUE_CAPACITY + 1);
+        let pump = OutputReader {
             shared: shared.clone(),
             stdout,
             handle: handle.clone(),
             lines: lines.clone(),
-            last_event: sender.clone().try_reserve_owned().ok(),
+            exit_event_permit: sender.clone().try_reserve_owned().ok(),
             events: sender,
             counters,
             transcripts,
-            gatekeeper: Arc::clone(&spec.gatekeeper),
+            permission_gate: Arc::clone(&spec.permission_gate),
             bearer: spec.endpoint.bearer.clone(),
             stage: Some(stage),
         };
@@ -110,51 +110,65 @@ impl ClaudeConnection {
         tasks.spawn(pump.run(hurry.clone(), gone.drop_guard()));
         tasks.close();
         let _hurry_on_drop = hurry.clone().drop_guard();
-        let is_of_its_maker = options::is_of_its_maker(&spec.model);
-        (Self { shared, lines, handle, is_of_its_maker, tasks, hurry, _hurry_on_drop }, events)
+        let is_of_its_maker = launch_options::is_anthropic_model(&spec.model);
+        (
+            Self {
+                shared,
+                lines,
+                handle,
+                uses_anthropic_model: is_of_its_maker,
+                tasks,
+                kill: hurry,
+                _kill_on_drop: _hurry_on_drop,
+            },
+            events,
+        )
     }
 
     /// Asks the agent and waits for its answer, or for its end.
-    pub(crate) async fn request(&self, request: HostRequest) -> Result<Option<Box<RawValue>>, ConnectionError> {
-        let answer = self.ask(request).await?;
+    pub(crate) async fn request(&self, request: HostControlRequest) -> Result<Option<Box<RawValue>>, ConnectionError> {
+        let answer = self.send_request(request).await?;
         match answer.await {
             Ok(answer) => answer.map_err(ConnectionError::Refused),
-            Err(_) => Err(self.gone()),
+            Err(_) => Err(self.exited_error()),
         }
     }
 
-    async fn ask(&self, request: HostRequest) -> Result<oneshot::Receiver<crate::control::Answer>, ConnectionError> {
+    async fn send_request(
+        &self,
+        request: HostControlRequest,
+    ) -> Result<oneshot::Receiver<crate::control_requests::ControlResult>, ConnectionError> {
         let (request_id, answer) = self.shared.requests.register();
-        self.queue(&HostMessage::ControlRequest { request_id: &request_id, request }, None).await?;
+        self.queue_message(&HostMessage::ControlRequest { request_id: &request_id, request }, None).await?;
         Ok(answer)
     }
 
-    async fn queue(
+    async fn queue_message(
         &self,
         message: &HostMessage<'_>,
         written: Option<oneshot::Sender<std::io::Result<()>>>,
     ) -> Result<(), ConnectionError> {
         let line = message.to_line().map_err(|error| ConnectionError::Refused(error.to_string()))?;
-        self.lines.send(Outgoing::Line { line, written }).await.map_err(|_| self.gone())
+        self.lines.send(StdinCommand::Line { line, written }).await.map_err(|_| self.exited_error())
     }
 
-    fn gone(&self) -> ConnectionError {
-        ConnectionError::Gone(self.shared.ended.get().cloned())
+    fn exited_error(&self) -> ConnectionError {
+        ConnectionError::Exited(self.shared.exit_status.get().cloned())
     }
 }
 
-impl Connection for ClaudeConnection {
+impl AgentConnection for ClaudeConnection {
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
         async move {
             let id = prompt.id().unwrap_or_else(Uuid::new_v4);
-            let message = prompt::message(&prompt, id);
+            let message = prompt::user_message(&prompt, id);
             // Before it is written: the turn may begin before we hear that it was.
             self.shared.mapper().prompt_sent(id);
             let (written, outcome) = oneshot::channel();
-            self.queue(&message, Some(written)).await?;
+            self.queue_message(&message, Some(written)).await?;
             match outcome.await {
                 Ok(Ok(())) => Ok(id),
-                Ok(Err(_)) | Err(_) => Err(self.gone()),
+                Ok(Err(_)) | Err(_) => Err(self.exited_error()),
             }
         }
         .boxed()
@@ -163,75 +177,81 @@ impl Connection for ClaudeConnection {
     fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>> {
         async move {
             // An agent that is interrupted begins a turn about what waits in its queue. So that is taken back first.
-            let message = self.shared.mapper().message_on_its_way();
+            let message = self.shared.mapper().message_in_flight();
             if let Some(message_uuid) = message {
-                let request_id = self.shared.requests.withdraw(message_uuid);
-                let request = HostRequest::CancelAsyncMessage { message_uuid };
-                self.queue(&HostMessage::ControlRequest { request_id: &request_id, request }, None).await?;
+                let request_id = self.shared.requests.register_cancellation(message_uuid);
+                let request = HostControlRequest::CancelAsyncMessage { message_uuid };
+                self.queue_message(&HostMessage::ControlRequest { request_id: &request_id, request }, None).await?;
             }
             // The answer says nothing that the turn's end does not, and an agent that hangs gives none.
-            self.ask(HostRequest::Interrupt).await.map(drop)
+            self.send_request(HostControlRequest::Interrupt).await.map(drop)
         }
         .boxed()
     }
 
-    fn answer(&self, request: &RequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>> {
+    fn answer(&self, request: &AgentRequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>> {
         // Taken off the list before it is written: nobody can answer it a second time.
-        let consequence = self.shared.asks().answer(&request.0, &answer);
+        let consequence = self.shared.agent_requests().answer(&request.0, &answer);
         async move {
-            let Some(Consequence { line, denied, .. }) = consequence else {
-                return Err(if self.shared.ended.get().is_some() { self.gone() } else { ConnectionError::NotOpen });
+            let Some(RequestResolution { line, denied_call: denied, .. }) = consequence else {
+                return Err(if self.shared.exit_status.get().is_some() {
+                    self.exited_error()
+                } else {
+                    ConnectionError::RequestNotOpen
+                });
             };
             if let Some(call) = denied {
-                self.shared.mapper().denied(&call);
+                self.shared.mapper().mark_denied(&call);
             }
             let Some(line) = line else {
                 return Err(ConnectionError::Refused("the answer could not be written".to_owned()));
             };
             let (written, outcome) = oneshot::channel();
-            let line = Outgoing::Line { line, written: Some(written) };
-            self.lines.send(line).await.map_err(|_| self.gone())?;
+            let line = StdinCommand::Line { line, written: Some(written) };
+            self.lines.send(line).await.map_err(|_| self.exited_error())?;
             match outcome.await {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(_)) | Err(_) => Err(self.gone()),
+                Ok(Err(_)) | Err(_) => Err(self.exited_error()),
             }
         }
         .boxed()
     }
 
-    fn steer(&self, steer: Steer) {
+    fn steer(&self, steer: SteeringMessage) {
         // One lock decides between told, given up and too late: the mapper's, which also sees turns end.
-        self.shared.mapper().hold(steer);
-        self.shared.too_late.notify_one();
+        self.shared.mapper().queue_steering(steer);
+        self.shared.late_steering.notify_one();
     }
 
-    fn unsteer(&self, id: &SteerId) -> bool {
-        self.shared.mapper().take_back(id)
+    fn cancel_steering(&self, id: &SteeringMessageId) -> bool {
+        self.shared.mapper().cancel_steering(id)
     }
 
-    fn apply(&self, change: PolicyChange) -> BoxFuture<'_, Result<(), ConnectionError>> {
+    fn apply_setting(&self, change: AgentSettingChange) -> BoxFuture<'_, Result<(), ConnectionError>> {
         async move {
             match change {
-                PolicyChange::PermissionMode(mode) => {
-                    self.request(HostRequest::SetPermissionMode { mode }).await.map(drop)
+                AgentSettingChange::PermissionMode(mode) => {
+                    self.request(HostControlRequest::SetPermissionMode { mode }).await.map(drop)
                 }
-                PolicyChange::Model(model) if self.is_of_its_maker && options::is_of_its_maker(&model) => {
-                    self.shared.mapper().model_changes(true);
-                    let answer = self.request(HostRequest::SetModel { model }).await;
+                AgentSettingChange::Model(model)
+                    if self.uses_anthropic_model && launch_options::is_anthropic_model(&model) =>
+                {
+                    self.shared.mapper().set_model_change_pending(true);
+                    let answer = self.request(HostControlRequest::SetModel { model }).await;
                     // The agent repeats the change before it answers.
-                    self.shared.mapper().model_changes(false);
+                    self.shared.mapper().set_model_change_pending(false);
                     answer.map(drop)
                 }
-                PolicyChange::ThinkingBudget(max_thinking_tokens) => {
-                    self.request(HostRequest::SetMaxThinkingTokens { max_thinking_tokens }).await.map(drop)
+                AgentSettingChange::ThinkingBudget(max_thinking_tokens) => {
+                    self.request(HostControlRequest::SetMaxThinkingTokens { max_thinking_tokens }).await.map(drop)
                 }
-                PolicyChange::Effort(Some(effort_level)) => {
+                AgentSettingChange::Effort(Some(effort_level)) => {
                     let settings = LiveSettings { effort_level };
-                    self.request(HostRequest::ApplyFlagSettings { settings }).await.map(drop)
+                    self.request(HostControlRequest::ApplyFlagSettings { settings }).await.map(drop)
                 }
                 // Models of other makers are part of the agent's environment, for its small jobs. And the older build
                 // keeps the effort that it was told last, when it is told none.
-                PolicyChange::Model(_) | PolicyChange::Effort(None) => {
+                AgentSettingChange::Model(_) | AgentSettingChange::Effort(None) => {
                     Err(ConnectionError::Refused("it takes this at its start only".to_owned()))
                 }
             }
@@ -241,19 +261,19 @@ impl Connection for ClaudeConnection {
 
     fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
         // Some builds accept any id.
-        let runs = self.shared.mapper().runs_in_background(id);
+        let runs = self.shared.mapper().is_running_in_background(id);
         let task_id = id.to_owned();
         async move {
             match runs {
-                true => self.request(HostRequest::StopTask { task_id }).await.map(drop),
-                false => Err(ConnectionError::NotOpen),
+                true => self.request(HostControlRequest::StopTask { task_id }).await.map(drop),
+                false => Err(ConnectionError::RequestNotOpen),
             }
         }
         .boxed()
     }
 
-    fn task_output(&self, id: &str) -> Option<PathBuf> {
-        self.shared.mapper().writes_to(id)
+    fn task_output_path(&self, id: &str) -> Option<PathBuf> {
+        self.shared.mapper().task_output_path(id)
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {
@@ -261,16 +281,16 @@ impl Connection for ClaudeConnection {
             match mode {
                 CloseMode::Graceful => {
                     // If the queue is full the agent does not read, and politeness is lost on it.
-                    let _ = self.lines.try_send(Outgoing::End);
-                    self.handle.close(hostler_process::CloseMode::Graceful).await;
+                    let _ = self.lines.try_send(StdinCommand::Close);
+                    self.handle.close(hostler_process::TerminationMode::Graceful).await;
                 }
                 CloseMode::Now => {
-                    self.hurry.cancel();
-                    self.handle.close(hostler_process::CloseMode::Now).await;
+                    self.kill.cancel();
+                    self.handle.close(hostler_process::TerminationMode::Now).await;
                 }
             }
             // From here on nobody waits for a slow reader of the events.
-            self.hurry.cancel();
+            self.kill.cancel();
             self.tasks.wait().await;
         }
         .boxed()
@@ -278,10 +298,10 @@ impl Connection for ClaudeConnection {
 }
 
 /// Writes lines in their order until the input is ended or the process is gone.
-async fn write_lines(stdin: AgentStdin, mut queued: mpsc::Receiver<Outgoing>, gone: CancellationToken) {
+async fn write_lines(stdin: AgentStdin, mut queued: mpsc::Receiver<StdinCommand>, gone: CancellationToken) {
     let write = async {
         let mut stdin = stdin;
-        while let Some(Outgoing::Line { line, written }) = queued.recv().await {
+        while let Some(StdinCommand::Line { line, written }) = queued.recv().await {
             let outcome = stdin.write_line(line).await;
             if let Some(written) = written {
                 // Whoever asked may have stopped to care.

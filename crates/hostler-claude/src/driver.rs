@@ -8,30 +8,30 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Archive, ArchiveError, ConversationStart, Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt,
-    ProviderInfo, ResumeToken, ToolDisplay, WorkspaceConfiguration,
+    ConversationStart, Driver, ImageSelection, OpenError, OpenSpec, OpenedConnection, Prompt, ProviderInfo,
+    RemoveImagesError, ResumeToken, ToolDisplay, TranscriptStore, TranscriptStoreError, WorkspaceConfiguration,
 };
 use hostler_process::SupervisorCommand;
 use serde_json::value::RawValue;
 
 use crate::Executable;
-use crate::display;
-use crate::fingerprint::fingerprint;
-use crate::forget;
 use crate::open;
 use crate::prompt;
-use crate::stats::{Counters, WireStats};
-use crate::stored::Transcripts;
-use crate::transcript::config_directory;
-use crate::version::{Version, VersionCache};
-use crate::workspace::{self, Snapshot};
+use crate::remove_images;
+use crate::settings_fingerprint::settings_fingerprint;
+use crate::tool_display;
+use crate::transcript_locator::config_directory;
+use crate::transcripts::ClaudeTranscriptStore;
+use crate::version::{ClaudeVersion, VersionCache};
+use crate::wire_stats::{WireCounters, WireStats};
+use crate::workspace::{self, ConfigurationSnapshot};
 
 /// How long a handshake may take: cold caches and slow disks included.
 pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The longest line that a prompt may be. Both builds take more, but the provider takes requests of 32 MB, and the agent
 /// adds to the line its own instructions and the conversation.
-const LONGEST_PROMPT: usize = 28_000_000;
+const MAX_PROMPT_BYTES: usize = 28_000_000;
 
 /// What the driver needs to know about this host.
 #[derive(Clone)]
@@ -49,11 +49,11 @@ pub struct ClaudeConfig {
     /// Where the conversations' locks are.
     pub runtime_dir: PathBuf,
     /// How this host names itself to others that want one of its conversations.
-    pub holder: String,
+    pub lock_holder: String,
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
     /// The oldest version that is driven.
-    pub min_version: Version,
+    pub min_version: ClaudeVersion,
     /// The model that is used when a message names none.
     pub default_model: String,
 }
@@ -68,16 +68,16 @@ impl ClaudeConfig {
             agent_env: Vec::new(),
             supervisor,
             runtime_dir,
-            holder: "another Hostler".to_owned(),
+            lock_holder: "another Hostler".to_owned(),
             handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
-            min_version: Version::oldest_tested(),
+            min_version: ClaudeVersion::oldest_tested(),
             default_model: "claude-sonnet-4-5".to_owned(),
         }
     }
 }
 
 impl ClaudeConfig {
-    fn plans(&self) -> Option<PathBuf> {
+    fn plans_directory(&self) -> Option<PathBuf> {
         Some(self.config_directory()?.join("plans"))
     }
 
@@ -112,9 +112,9 @@ impl fmt::Debug for ClaudeConfig {
 pub struct ClaudeDriver {
     config: Arc<ClaudeConfig>,
     versions: Arc<VersionCache>,
-    archive: Option<Arc<Transcripts>>,
-    counters: Arc<Counters>,
-    is_older: Arc<AtomicBool>,
+    transcript_store: Option<Arc<ClaudeTranscriptStore>>,
+    counters: Arc<WireCounters>,
+    lacks_config_root: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for ClaudeDriver {
@@ -126,14 +126,16 @@ impl fmt::Debug for ClaudeDriver {
 impl ClaudeDriver {
     /// A driver for one executable. Removes what agents of hosts that were killed have left in the runtime directory.
     pub fn new(config: ClaudeConfig) -> Self {
-        workspace::remove_leftovers(&config.runtime_dir, &config.holder);
-        let archive = config.config_directory().map(|directory| Arc::new(Transcripts::under(&directory)));
+        workspace::remove_stale_stages(&config.runtime_dir, &config.lock_holder);
+        let transcript_store = config
+            .config_directory()
+            .map(|directory| Arc::new(ClaudeTranscriptStore::for_config_directory(&directory)));
         Self {
             config: Arc::new(config),
             versions: Arc::default(),
-            archive,
+            transcript_store,
             counters: Arc::default(),
-            is_older: Arc::default(),
+            lacks_config_root: Arc::default(),
         }
     }
 
@@ -145,10 +147,13 @@ impl ClaudeDriver {
 
 impl ClaudeDriver {
     /// Sees to it that the agent goes on with the conversation, wherever another one has left off.
-    fn lead_back(&self, start: &ConversationStart) -> Option<BoxFuture<'static, Result<(), ArchiveError>>> {
+    fn ensure_active_branch(
+        &self,
+        start: &ConversationStart,
+    ) -> Option<BoxFuture<'static, Result<(), TranscriptStoreError>>> {
         let ConversationStart::Resume { token, .. } = start else { return None };
-        let archive = self.archive.as_ref()?;
-        Some(archive.lead_back(archive.conversation(token)?))
+        let archive = self.transcript_store.as_ref()?;
+        Some(archive.ensure_active_branch(archive.conversation_id(token)?))
     }
 }
 
@@ -159,48 +164,52 @@ impl Driver for ClaudeDriver {
             display_name: "Claude Code".to_owned(),
             description: "Anthropic's coding agent, run by the real Claude Code executable.".to_owned(),
             default_model: self.config.default_model.clone(),
-            plans: self.config.plans(),
+            plans_directory: self.config.plans_directory(),
         }
     }
 
     fn settings_fingerprint(&self, working_directory: &Path) -> String {
-        fingerprint(self.config.config_directory().as_deref(), working_directory)
+        settings_fingerprint(self.config.config_directory().as_deref(), working_directory)
     }
 
     fn workspace_configuration(&self, working_directory: &Path) -> WorkspaceConfiguration {
-        Snapshot::read(working_directory, self.config.config_directory().as_deref()).configuration
+        ConfigurationSnapshot::read(working_directory, self.config.config_directory().as_deref()).configuration
     }
 
-    fn display(&self, tool: &str, input: &RawValue, working_directory: &Path) -> ToolDisplay {
-        display::display(tool, Some(input), working_directory)
+    fn tool_display(&self, tool: &str, input: &RawValue, working_directory: &Path) -> ToolDisplay {
+        tool_display::display_tool_call(tool, Some(input), working_directory)
     }
 
-    fn measure(&self, prompt: &Prompt) -> usize {
-        prompt::length(prompt)
+    fn measure_prompt_bytes(&self, prompt: &Prompt) -> usize {
+        prompt::line_length(prompt)
     }
 
-    fn longest_prompt(&self) -> usize {
-        LONGEST_PROMPT
+    fn max_prompt_bytes(&self) -> usize {
+        MAX_PROMPT_BYTES
     }
 
-    fn drop_images(&self, token: &ResumeToken, which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
-        forget::drop_images(self.config.clone(), token.clone(), which).boxed()
+    fn remove_images(
+        &self,
+        token: &ResumeToken,
+        which: ImageSelection,
+    ) -> BoxFuture<'static, Result<usize, RemoveImagesError>> {
+        remove_images::remove_images(self.config.clone(), token.clone(), which).boxed()
     }
 
-    fn archive(&self) -> Option<Arc<dyn Archive>> {
-        self.archive.clone().map(|archive| archive as Arc<dyn Archive>)
+    fn transcript_store(&self) -> Option<Arc<dyn TranscriptStore>> {
+        self.transcript_store.clone().map(|archive| archive as Arc<dyn TranscriptStore>)
     }
 
-    fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
-        let shared = open::Shared {
+    fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<OpenedConnection, OpenError>> {
+        let shared = open::OpenContext {
             config: Arc::clone(&self.config),
             versions: Arc::clone(&self.versions),
             counters: Arc::clone(&self.counters),
-            own: self.archive.as_ref().map(|archive| archive.own_agents()).unwrap_or_default(),
-            is_older: Arc::clone(&self.is_older),
+            host_agents: self.transcript_store.as_ref().map(|archive| archive.host_agents()).unwrap_or_default(),
+            lacks_config_root: Arc::clone(&self.lacks_config_root),
         };
-        let back = self.lead_back(&spec.conversation);
-        let open = open::open(shared, spec);
+        let back = self.ensure_active_branch(&spec.conversation);
+        let open = open::open_connection(shared, spec);
         async move {
             if let Some(Err(error)) = futures::future::OptionFuture::from(back).await {
                 tracing::debug!(%error, "it is not known where the agent goes on");

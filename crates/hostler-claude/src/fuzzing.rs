@@ -7,35 +7,37 @@ use std::path::Path;
 
 use hostler_driver::DriverEvent;
 
-use crate::stored::{Chain, Index, Notes, Outline, Own, replay};
+use crate::transcripts::{
+    ConversationListing, RecordChain, SubAgentTranscript, TranscriptIndex, TranscriptMetadata, replay_turn,
+};
 
 /// The first two bytes choose where the file is cut. Read in two pieces or in one, it is the same file; every turn is told and
 /// ends once.
-pub fn transcript(data: &[u8]) {
+pub fn check_transcript(data: &[u8]) {
     let Some((cut, text)) = data.split_at_checked(2) else { return };
     let cut = usize::from(cut[0]) * 256 + usize::from(cut[1]);
     let cut = if text.is_empty() { 0 } else { cut % text.len() };
-    let index = Index::of(&mut &*text).unwrap();
-    let grown = Index::of(&mut &text[..cut]).unwrap().grown(text);
+    let index = TranscriptIndex::read(&mut &*text).unwrap();
+    let grown = TranscriptIndex::read(&mut &text[..cut]).unwrap().extended_to(text);
     assert_eq!(grown, index, "what was read depends on when");
-    let chain = Chain::of(&index);
+    let chain = RecordChain::from_index(&index);
     // They need not be in the file's order: words that came beside a call stand behind its neighbours.
-    let unique: HashSet<_> = chain.links.iter().collect();
-    assert_eq!(unique.len(), chain.links.len(), "a record is told twice");
-    for span in chain.spans(&index) {
-        let lines = span.links.map(|at| {
-            let link = &index.links[chain.links[at]];
-            let place = usize::try_from(link.place.start).unwrap()..usize::try_from(link.place.end).unwrap();
+    let unique: HashSet<_> = chain.positions.iter().collect();
+    assert_eq!(unique.len(), chain.positions.len(), "a record is told twice");
+    for span in chain.turn_spans(&index) {
+        let lines = span.range.map(|at| {
+            let link = &index.records[chain.positions[at]];
+            let place = usize::try_from(link.byte_range.start).unwrap()..usize::try_from(link.byte_range.end).unwrap();
             (link.kind, &text[place])
         });
         // A sub-agent may be anything, even this very file.
-        let told = replay(Path::new("/p"), lines, span.goes_on, &|_| {
-            Some(Own { id: "a".to_owned(), transcript: Ok(text.to_vec()) })
+        let told = replay_turn(Path::new("/p"), lines, span.continues_in_next, &|_| {
+            Some(SubAgentTranscript { id: "a".to_owned(), transcript: Ok(text.to_vec()) })
         });
         let ends = told.events.iter().filter(|event| matches!(event, DriverEvent::TurnEnded(_))).count();
         assert!(ends == 1 && matches!(told.events.last(), Some(DriverEvent::TurnEnded(_))), "{ends} ends");
     }
-    let _ = (Outline::of(&text[..cut]), Notes::of(&text[cut..]));
+    let _ = (ConversationListing::from_head(&text[..cut]), TranscriptMetadata::from_bytes(&text[cut..]));
 }
 
 #[cfg(test)]
@@ -49,8 +51,8 @@ mod tests {
         assert!(seeds.len() > 5, "{seeds:?}");
         for seed in seeds {
             let seed = std::fs::read(seed).unwrap();
-            (0..seed.len()).step_by(61).for_each(|length| transcript(&seed[..length]));
-            transcript(&seed);
+            (0..seed.len()).step_by(61).for_each(|length| check_transcript(&seed[..length]));
+            check_transcript(&seed);
         }
     }
 }

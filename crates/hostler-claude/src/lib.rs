@@ -19,36 +19,36 @@
 
 #![forbid(unsafe_code)]
 
-mod asks;
+mod agent_requests;
 mod connection;
-mod control;
-mod display;
+mod control_requests;
 mod driver;
 mod executable;
-mod failure;
-mod fingerprint;
-mod forget;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod install;
+mod launch_options;
 pub mod mapping;
-mod on_demand;
+mod on_demand_driver;
 mod open;
-mod options;
+mod open_errors;
+mod output_reader;
 mod prompt;
-mod pump;
-mod question;
-mod stats;
-pub mod stored;
-mod transcript;
+mod questions;
+mod remove_images;
+mod settings_fingerprint;
+mod tool_display;
+mod transcript_locator;
+pub mod transcripts;
 mod version;
 pub mod wire;
+mod wire_stats;
 mod workspace;
 
 pub use driver::{ClaudeConfig, ClaudeDriver, DEFAULT_HANDSHAKE_TIMEOUT, plans_directory};
 pub use executable::Executable;
-pub use on_demand::OnDemandDriver;
-pub use stats::WireStats;
-pub use version::Version;
+pub use on_demand_driver::OnDemandDriver;
+pub use version::ClaudeVersion;
+pub use wire_stats::WireStats;
 pub use workspace::workspace_configuration;

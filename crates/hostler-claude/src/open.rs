@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hostler_driver::{
-    AgentCommand, CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, DriverEvent,
-    FolderConfiguration, OpenError, OpenSpec, Opened, TurnOutcome,
+    AgentConnection, CloseMode, ConnectionError, ConnectionInfo, ConversationStart, DriverEvent, FolderConfiguration,
+    OpenError, OpenSpec, OpenedConnection, SlashCommand, TurnOutcome,
 };
 use hostler_process::{ConversationLock, Environment, LockError, SpawnSpec};
 use serde::Deserialize;
@@ -18,76 +18,80 @@ use tokio::time::Instant;
 use crate::Executable;
 use crate::connection::ClaudeConnection;
 use crate::driver::ClaudeConfig;
-use crate::failure::{self, Remains};
-use crate::options::{self, Identity};
-use crate::stats::Counters;
-use crate::stored::OwnAgents;
-use crate::transcript::{Stored, Transcripts};
-use crate::version::{Version, VersionCache};
-use crate::wire::HostRequest;
-use crate::workspace::{CONFIG_ROOT_FLAG, Recipe, Snapshot, Stage};
+use crate::launch_options::{self, SessionArgument};
+use crate::open_errors::{self, AgentExit};
+use crate::transcript_locator::{TranscriptLocator, TranscriptPresence};
+use crate::transcripts::HostAgents;
+use crate::version::{ClaudeVersion, VersionCache};
+use crate::wire::HostControlRequest;
+use crate::wire_stats::WireCounters;
+use crate::workspace::{CONFIG_ROOT_FLAG, ConfigIsolation, ConfigurationSnapshot, StagedConfiguration};
 
 /// How long a supervisor may take to end a tree: a second of politeness, and some time to be done with it.
-const LAST_BREATH: Duration = Duration::from_secs(3);
+const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-const LOCK_POLL: Duration = Duration::from_millis(20);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How many commands of an agent are told.
-const MOST_COMMANDS: usize = 1_000;
+const MAX_COMMANDS: usize = 1_000;
 
 /// How many letters of a command's description are told.
-const LONGEST_DESCRIPTION: usize = 300;
+const MAX_DESCRIPTION_CHARS: usize = 300;
 
 /// What the handshake's answer tells newer builds' hosts.
 #[derive(Debug, Default, Deserialize)]
-struct HandshakeAnswer {
+struct HandshakeResponse {
     #[serde(default)]
     claude_code_version: Option<String>,
 }
 
 /// What the agents of one driver share.
 #[derive(Debug, Clone)]
-pub(crate) struct Shared {
+pub(crate) struct OpenContext {
     pub(crate) config: Arc<ClaudeConfig>,
     pub(crate) versions: Arc<VersionCache>,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) own: Arc<OwnAgents>,
+    pub(crate) counters: Arc<WireCounters>,
+    pub(crate) host_agents: Arc<HostAgents>,
     /// Whether the executable does not know [`Recipe::ConfigRoot`].
-    pub(crate) is_older: Arc<AtomicBool>,
+    pub(crate) lacks_config_root: Arc<AtomicBool>,
 }
 
 /// Opens a connection. Dropping this future half-way ends what it started: the connection ends with its owner.
-pub(crate) async fn open(shared: Shared, spec: OpenSpec) -> Result<Opened, OpenError> {
+pub(crate) async fn open_connection(shared: OpenContext, spec: OpenSpec) -> Result<OpenedConnection, OpenError> {
     let is_script = matches!(shared.config.executable, Executable::Js { .. });
-    if !is_script && !shared.is_older.load(Ordering::Relaxed) {
-        match attempt(shared.clone(), &spec, Recipe::ConfigRoot).await {
+    if !is_script && !shared.lacks_config_root.load(Ordering::Relaxed) {
+        match open_isolated(shared.clone(), &spec, ConfigIsolation::ConfigRoot).await {
             Err(error) if error.stderr.as_str().contains(CONFIG_ROOT_FLAG) => {
                 tracing::info!(
                     "this build of Claude Code does not know {CONFIG_ROOT_FLAG}; starting it in another way"
                 );
-                shared.is_older.store(true, Ordering::Relaxed);
+                shared.lacks_config_root.store(true, Ordering::Relaxed);
             }
             outcome => return outcome,
         }
     }
-    attempt(shared, &spec, Recipe::UserOnly).await
+    open_isolated(shared, &spec, ConfigIsolation::UserOnly).await
 }
 
-async fn attempt(shared: Shared, spec: &OpenSpec, recipe: Recipe) -> Result<Opened, OpenError> {
-    let Shared { config, versions, counters, own, .. } = shared;
+async fn open_isolated(
+    shared: OpenContext,
+    spec: &OpenSpec,
+    recipe: ConfigIsolation,
+) -> Result<OpenedConnection, OpenError> {
+    let OpenContext { config, versions, counters, host_agents: own, .. } = shared;
     // Resolved like the agent does it, so that both know the conversation's folder by the same name.
     let working_directory = match tokio::fs::canonicalize(&spec.working_directory).await {
         Ok(path) if path.is_dir() => path,
-        _ => return Err(failure::no_working_directory(&spec.working_directory)),
+        _ => return Err(open_errors::no_working_directory(&spec.working_directory)),
     };
     if let Executable::Js { cli, .. } = &config.executable
         && !tokio::fs::try_exists(cli).await.unwrap_or(false)
     {
-        return Err(failure::script_missing(cli));
+        return Err(open_errors::script_missing(cli));
     }
-    let lock = lock(&config, &spec.conversation.id().to_string()).await?;
-    let (stage, lock) = stage(Arc::clone(&config), spec, recipe, working_directory.clone(), lock).await?;
-    let environment = options::environment(
+    let lock = lock_conversation(&config, &spec.conversation.id().to_string()).await?;
+    let (stage, lock) = stage_configuration(Arc::clone(&config), spec, recipe, working_directory.clone(), lock).await?;
+    let environment = launch_options::environment(
         &config.host_environment,
         &config.upstream_credentials,
         &stage.environment,
@@ -95,39 +99,42 @@ async fn attempt(shared: Shared, spec: &OpenSpec, recipe: Recipe) -> Result<Open
         &spec.endpoint,
         &spec.model,
     );
-    let transcripts = Transcripts::new(&environment, &working_directory);
+    let transcripts = TranscriptLocator::new(&environment, &working_directory);
     let applied_configuration = stage.is_applied;
-    let process_spec = process_spec(&config, spec, &stage, &transcripts, &environment, lock).await?;
+    let process_spec = build_spawn_spec(&config, spec, &stage, &transcripts, &environment, lock).await?;
     let process = hostler_process::spawn(process_spec)
         .await
-        .map_err(|cause| failure::not_spawned(&cause, &config.executable, &working_directory))?;
+        .map_err(|cause| open_errors::spawn_failed(&cause, &config.executable, &working_directory))?;
     let pid = process.handle.pid();
     own.add(pid);
     let (connection, mut events) = ClaudeConnection::start(process, transcripts, spec, counters, stage);
 
     let answer = handshake(&config, &connection, &mut events).await?;
-    let version = match told_version(answer.as_deref()) {
+    let version = match parse_version(answer.as_deref()) {
         Some(version) => Some(version),
         None => versions.version_of(&config.executable, &environment, &config.supervisor).await,
     };
     if version.is_none_or(|version| version < config.min_version) {
-        let remains = bury(&connection, &mut events, CloseMode::Now).await;
-        return Err(failure::wrong_version(&config.executable, version, config.min_version, remains));
+        let remains = close_and_collect_exit(&connection, &mut events, CloseMode::Now).await;
+        return Err(open_errors::wrong_version(&config.executable, version, config.min_version, remains));
     }
-    let commands = told_commands(answer.as_deref());
+    let commands = parse_commands(answer.as_deref());
     let facts =
-        ConnectionFacts { pid, version: version.map(|version| version.to_string()), commands, applied_configuration };
-    Ok(Opened { connection: Box::new(connection), events, facts })
+        ConnectionInfo { pid, version: version.map(|version| version.to_string()), commands, applied_configuration };
+    Ok(OpenedConnection { connection: Box::new(connection), events, info: facts })
 }
 
 /// Locks the conversation. An agent that is just being ended, of this host or of one that was killed, gives it back in a
 /// moment; a living one does not.
-pub(crate) async fn lock(config: &ClaudeConfig, conversation: &str) -> Result<ConversationLock, OpenError> {
-    let deadline = Instant::now() + LAST_BREATH;
+pub(crate) async fn lock_conversation(
+    config: &ClaudeConfig,
+    conversation: &str,
+) -> Result<ConversationLock, OpenError> {
+    let deadline = Instant::now() + LOCK_RELEASE_TIMEOUT;
     loop {
-        match ConversationLock::acquire(&config.runtime_dir, conversation, &config.holder) {
-            Err(LockError::Held { .. }) if Instant::now() < deadline => tokio::time::sleep(LOCK_POLL).await,
-            locked => return locked.map_err(|cause| failure::locked(&cause)),
+        match ConversationLock::acquire(&config.runtime_dir, conversation, &config.lock_holder) {
+            Err(LockError::Held { .. }) if Instant::now() < deadline => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
+            locked => return locked.map_err(|cause| open_errors::lock_failed(&cause)),
         }
     }
 }
@@ -135,13 +142,13 @@ pub(crate) async fn lock(config: &ClaudeConfig, conversation: &str) -> Result<Co
 /// Prepares what the agent is started on: the folder's configuration as it is at this moment, if it is what was trusted, and
 /// nothing of it otherwise. Only the copy is compared, and only the copy is used. The lock goes along: preparing goes on when this
 /// future is dropped, and no other start of the conversation may begin before it is done.
-async fn stage(
+async fn stage_configuration(
     config: Arc<ClaudeConfig>,
     spec: &OpenSpec,
-    recipe: Recipe,
+    recipe: ConfigIsolation,
     working_directory: PathBuf,
     lock: ConversationLock,
-) -> Result<(Stage, ConversationLock), OpenError> {
+) -> Result<(StagedConfiguration, ConversationLock), OpenError> {
     let conversation = spec.conversation.id().to_string();
     let folder = spec.folder_configuration.clone();
     let prepare = move || {
@@ -149,44 +156,45 @@ async fn stage(
         let applied = match folder {
             FolderConfiguration::Ignored => None,
             FolderConfiguration::Applied { fingerprint } => {
-                let read = Snapshot::read(&working_directory, own.as_deref());
+                let read = ConfigurationSnapshot::read(&working_directory, own.as_deref());
                 (read.configuration.problem.is_none() && read.configuration.fingerprint == fingerprint).then_some(read)
             }
         };
         let own = own.as_deref();
-        let stage = Stage::prepare(&config.runtime_dir, &conversation, recipe, &working_directory, own, applied)?;
+        let stage =
+            StagedConfiguration::prepare(&config.runtime_dir, &conversation, recipe, &working_directory, own, applied)?;
         Ok((stage, lock))
     };
     let prepared = tokio::task::spawn_blocking(prepare).await.map_err(std::io::Error::other).flatten();
-    prepared.map_err(|cause| failure::other(format!("Claude Code's configuration could not be prepared: {cause}.")))
+    prepared.map_err(|cause| open_errors::other(format!("Claude Code's configuration could not be prepared: {cause}.")))
 }
 
-async fn process_spec(
+async fn build_spawn_spec(
     config: &ClaudeConfig,
     spec: &OpenSpec,
-    stage: &Stage,
-    transcripts: &Transcripts,
+    stage: &StagedConfiguration,
+    transcripts: &TranscriptLocator,
     environment: &Environment,
     lock: ConversationLock,
 ) -> Result<SpawnSpec, OpenError> {
     let identity = match &spec.conversation {
-        ConversationStart::Resume { token, .. } => Identity::Resume(token.0.clone()),
+        ConversationStart::Resume { token, .. } => SessionArgument::Resume(token.0.clone()),
         // An earlier start may have come as far as the transcript; the agent then refuses the id as used.
         ConversationStart::New(id) => match transcripts.find(&id.to_string()).await {
-            Stored::Transcript(path) => Identity::Resume(path.to_string_lossy().into_owned()),
-            Stored::Stub(path) => {
+            TranscriptPresence::Resumable(path) => SessionArgument::Resume(path.to_string_lossy().into_owned()),
+            TranscriptPresence::Empty(path) => {
                 // Ours, by the lock, and nothing is in it; but as long as it is there, the agent refuses the id.
                 if let Err(error) = tokio::fs::remove_file(&path).await {
                     tracing::warn!(%error, "a transcript without a message could not be removed");
                 }
-                Identity::New(*id)
+                SessionArgument::New(*id)
             }
-            Stored::Nothing => Identity::New(*id),
+            TranscriptPresence::Missing => SessionArgument::New(*id),
         },
     };
     let (program, mut args) = config.executable.command();
-    let ours = options::arguments(&identity, spec, stage)
-        .map_err(|cause| failure::other(format!("Claude Code's settings could not be written: {cause}.")))?;
+    let ours = launch_options::arguments(&identity, spec, stage)
+        .map_err(|cause| open_errors::other(format!("Claude Code's settings could not be written: {cause}.")))?;
     args.extend(ours);
     Ok(SpawnSpec {
         program,
@@ -206,30 +214,39 @@ async fn handshake(
     events: &mut mpsc::Receiver<DriverEvent>,
 ) -> Result<Option<Box<RawValue>>, OpenError> {
     let limit = config.handshake_timeout;
-    match tokio::time::timeout(limit, connection.request(HostRequest::initialize())).await {
+    match tokio::time::timeout(limit, connection.request(HostControlRequest::initialize())).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(ConnectionError::Gone(_))) => {
-            Err(failure::exited_early(bury(connection, events, CloseMode::Graceful).await))
+        Ok(Err(ConnectionError::Exited(_))) => {
+            Err(open_errors::exited_early(close_and_collect_exit(connection, events, CloseMode::Graceful).await))
         }
-        Ok(Err(refused @ (ConnectionError::Refused(_) | ConnectionError::NotOpen))) => {
+        Ok(Err(refused @ (ConnectionError::Refused(_) | ConnectionError::RequestNotOpen))) => {
             let reason = match refused {
                 ConnectionError::Refused(reason) => reason,
                 other => other.to_string(),
             };
-            Err(failure::handshake_refused(&reason, bury(connection, events, CloseMode::Now).await))
+            Err(open_errors::handshake_refused(
+                &reason,
+                close_and_collect_exit(connection, events, CloseMode::Now).await,
+            ))
         }
-        Err(_) => Err(failure::handshake_timeout(limit, bury(connection, events, CloseMode::Now).await)),
+        Err(_) => {
+            Err(open_errors::handshake_timeout(limit, close_and_collect_exit(connection, events, CloseMode::Now).await))
+        }
     }
 }
 
 /// Ends an agent and keeps what tells why it had to end.
-async fn bury(connection: &ClaudeConnection, events: &mut mpsc::Receiver<DriverEvent>, mode: CloseMode) -> Remains {
+async fn close_and_collect_exit(
+    connection: &ClaudeConnection,
+    events: &mut mpsc::Receiver<DriverEvent>,
+    mode: CloseMode,
+) -> AgentExit {
     connection.close(mode).await;
-    let mut remains = Remains::default();
+    let mut remains = AgentExit::default();
     while let Some(event) = events.recv().await {
         match event {
             DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) => remains.result_error = Some(failure.message),
-            DriverEvent::Gone { status, stderr } => (remains.status, remains.stderr) = (status, stderr),
+            DriverEvent::ProcessExited { status, stderr } => (remains.status, remains.stderr) = (status, stderr),
             _ => {}
         }
     }
@@ -237,25 +254,25 @@ async fn bury(connection: &ClaudeConnection, events: &mut mpsc::Receiver<DriverE
 }
 
 /// The commands that the handshake's answer tells. What cannot be read is left out.
-fn told_commands(answer: Option<&RawValue>) -> Vec<AgentCommand> {
+fn parse_commands(answer: Option<&RawValue>) -> Vec<SlashCommand> {
     #[derive(Deserialize)]
     struct Told {
         commands: Vec<serde_json::Value>,
     }
     let told = answer.and_then(|answer| serde_json::from_str::<Told>(answer.get()).ok());
-    let commands = told.into_iter().flat_map(|told| told.commands).take(MOST_COMMANDS);
-    let commands = commands.filter_map(|command| serde_json::from_value::<AgentCommand>(command).ok());
+    let commands = told.into_iter().flat_map(|told| told.commands).take(MAX_COMMANDS);
+    let commands = commands.filter_map(|command| serde_json::from_value::<SlashCommand>(command).ok());
     commands
         .filter(|command| !command.name.is_empty())
         .map(|command| {
             // Some descriptions are whole manuals.
-            let description = command.description.chars().take(LONGEST_DESCRIPTION).collect();
-            AgentCommand { description, ..command }
+            let description = command.description.chars().take(MAX_DESCRIPTION_CHARS).collect();
+            SlashCommand { description, ..command }
         })
         .collect()
 }
 
-fn told_version(answer: Option<&RawValue>) -> Option<Version> {
-    let answer: HandshakeAnswer = serde_json::from_str(answer?.get()).ok()?;
-    Version::parse(&answer.claude_code_version?)
+fn parse_version(answer: Option<&RawValue>) -> Option<ClaudeVersion> {
+    let answer: HandshakeResponse = serde_json::from_str(answer?.get()).ok()?;
+    ClaudeVersion::parse(&answer.claude_code_version?)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use hostler_process::{CloseMode, Environment, SpawnSpec, SupervisorCommand};
+use hostler_process::{Environment, SpawnSpec, SupervisorCommand, TerminationMode};
 use serde::Deserialize;
 
 use crate::Executable;
@@ -12,7 +12,7 @@ use crate::install::Build;
 
 /// A version of Claude Code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
+pub struct ClaudeVersion {
     /// `2` of `2.1.325`.
     pub major: u32,
     /// `1` of `2.1.325`.
@@ -21,7 +21,7 @@ pub struct Version {
     pub patch: u32,
 }
 
-impl Version {
+impl ClaudeVersion {
     /// The older of the builds that Hostler is tested with: what came before it cannot be driven for sure.
     pub fn oldest_tested() -> Self {
         let pinned = Build::ALL.iter().filter_map(|build| Self::parse(build.pin().version));
@@ -39,7 +39,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ClaudeVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Version {
 /// Remembers what executables said about themselves, as long as their files do not change.
 #[derive(Debug, Default)]
 pub(crate) struct VersionCache {
-    known: Mutex<HashMap<FileIdentity, Version>>,
+    versions: Mutex<HashMap<FileIdentity, ClaudeVersion>>,
 }
 
 /// An executable's path, time of change and size.
@@ -62,25 +62,25 @@ impl VersionCache {
         executable: &Executable,
         environment: &Environment,
         supervisor: &SupervisorCommand,
-    ) -> Option<Version> {
+    ) -> Option<ClaudeVersion> {
         let path = executable.path();
         let file = tokio::fs::metadata(path).await.ok()?;
         let key = (path.to_owned(), file.modified().ok(), file.len());
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        let known = self.versions.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
         if known.is_some() {
             return known;
         }
-        let version = match packaged(executable).await {
+        let version = match version_from_package(executable).await {
             Some(version) => Some(version),
-            None => printed(executable, environment, supervisor).await,
+            None => version_from_output(executable, environment, supervisor).await,
         }?;
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, version);
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, version);
         Some(version)
     }
 }
 
 /// The package of a script names the version of the agent.
-async fn packaged(executable: &Executable) -> Option<Version> {
+async fn version_from_package(executable: &Executable) -> Option<ClaudeVersion> {
     #[derive(Deserialize)]
     struct Package {
         #[serde(rename = "claudeCodeVersion")]
@@ -90,15 +90,15 @@ async fn packaged(executable: &Executable) -> Option<Version> {
         return None;
     };
     let text = tokio::fs::read(cli.parent()?.join("package.json")).await.ok()?;
-    Version::parse(&serde_json::from_slice::<Package>(&text).ok()?.version)
+    ClaudeVersion::parse(&serde_json::from_slice::<Package>(&text).ok()?.version)
 }
 
 /// What `--version` prints.
-async fn printed(
+async fn version_from_output(
     executable: &Executable,
     environment: &Environment,
     supervisor: &SupervisorCommand,
-) -> Option<Version> {
+) -> Option<ClaudeVersion> {
     let (program, mut args) = executable.command();
     args.push("--version".into());
     let spec = SpawnSpec {
@@ -113,8 +113,8 @@ async fn printed(
     let mut process = hostler_process::spawn(spec).await.ok()?;
     process.stdin.close();
     let line = process.stdout.next_line().await.ok().flatten();
-    process.handle.close(CloseMode::Graceful).await;
-    Version::parse(std::str::from_utf8(&line?).ok()?)
+    process.handle.close(TerminationMode::Graceful).await;
+    ClaudeVersion::parse(std::str::from_utf8(&line?).ok()?)
 }
 
 #[cfg(test)]
@@ -123,15 +123,15 @@ mod tests {
 
     #[test]
     fn versions_are_read_and_compared_by_number() {
-        let version = |text| Version::parse(text).map(|v| v.to_string());
+        let version = |text| ClaudeVersion::parse(text).map(|v| v.to_string());
         assert_eq!(version("2.1.325"), Some("2.1.325".to_owned()));
         assert_eq!(version(" 2.1.325 (Claude Code)\n"), Some("2.1.325".to_owned()));
         assert_eq!(version("2.1.325-beta.1"), Some("2.1.325".to_owned()));
         for text in ["", "claude", "2", "2.1", "v2.1.3", "2..1", "99999999999.1.1"] {
             assert_eq!(version(text), None, "{text}");
         }
-        assert!(Version::parse("1.0.0") < Some(Version::oldest_tested()), "the pins are versions");
-        assert!(Version::parse("2.1.99") < Some(Version::oldest_tested()));
-        assert!(Version::parse("2.10.0") > Some(Version::oldest_tested()));
+        assert!(ClaudeVersion::parse("1.0.0") < Some(ClaudeVersion::oldest_tested()), "the pins are versions");
+        assert!(ClaudeVersion::parse("2.1.99") < Some(ClaudeVersion::oldest_tested()));
+        assert!(ClaudeVersion::parse("2.10.0") > Some(ClaudeVersion::oldest_tested()));
     }
 }

@@ -1,21 +1,21 @@
 //! The driver keeps what every driver owes the engine: with the fake agent here, with the real one in `hostler`'s tests.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
-mod bed;
+mod fixture;
 
 use std::sync::Arc;
 
 use base64::Engine as _;
-use bed::Bed;
-use hostler_driver::{ConversationStart, Gate, GatedCall, Gatekeeper};
-use hostler_testkit::conformance::{self, Subject};
+use fixture::Bed;
+use hostler_driver::{ConversationStart, GateDecision, GatedCall, PermissionGate};
+use hostler_testkit::conformance::{self, DriverUnderTest};
 use uuid::Uuid;
 
 struct OpenGate;
 
-impl Gatekeeper for OpenGate {
-    fn decide(&self, _: &GatedCall<'_>) -> Gate {
-        Gate::Allow
+impl PermissionGate for OpenGate {
+    fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
+        GateDecision::Allow
     }
 }
 
@@ -25,21 +25,21 @@ async fn the_driver_conforms_with_the_fake_agent() {
     let go = bed.path("go");
     let mine = Arc::clone(&bed);
     let held = go.clone();
-    let subject = Subject {
+    let subject = DriverUnderTest {
         driver: Arc::new(bed.driver()),
-        spec: Box::new(move || {
+        open_spec: Box::new(move || {
             let mut spec = mine.spec(ConversationStart::New(Uuid::new_v4()));
-            spec.gatekeeper = Arc::new(OpenGate);
+            spec.permission_gate = Arc::new(OpenGate);
             spec
         }),
-        answered: "hello".to_owned(),
-        calls: format!("hold {} tools 1", go.display()),
-        talks: format!("hold {} deltas 2", go.display()),
-        hangs: "hang".to_owned(),
-        hold: Box::new(move || drop(std::fs::remove_file(&held))),
-        release: Box::new(move || std::fs::write(&go, "").unwrap()),
+        answered_prompt: "hello".to_owned(),
+        tool_call_prompt: format!("hold {} tools 1", go.display()),
+        text_only_prompt: format!("hold {} deltas 2", go.display()),
+        hanging_prompt: "hang".to_owned(),
+        hold_turns: Box::new(move || drop(std::fs::remove_file(&held))),
+        release_turn: Box::new(move || std::fs::write(&go, "").unwrap()),
     };
-    conformance::all(&subject).await;
+    conformance::check_all(&subject).await;
     // The fake agent writes what it was given into its transcript.
     let given = |picture: &[u8]| {
         let transcripts = std::fs::read_dir(bed.path("config/projects")).into_iter().flatten();
@@ -47,5 +47,5 @@ async fn the_driver_conforms_with_the_fake_agent() {
         let encoded = base64::engine::general_purpose::STANDARD.encode(picture);
         files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap().matches(&encoded).count()).sum()
     };
-    conformance::a_message_arrives_whole(&subject, &given).await;
+    conformance::check_prompt_arrives_complete(&subject, &given).await;
 }

@@ -1,12 +1,12 @@
 //! A live connection to the fake agent, under a real supervisor.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
-mod bed;
+mod fixture;
 
-use bed::{BEARER, Bed, alive, outcome, say, text, turn, until_delta};
+use fixture::{BEARER, Bed, alive, outcome, say, text, turn, until_delta};
 use hostler_driver::{
-    ApiErrorCategory, BackgroundKind, CloseMode, ConnectionError, ConversationStart, Driver, DriverEvent, PolicyChange,
-    Prompt, ToolOutcome, TurnCause, TurnOutcome,
+    AgentSettingChange, ApiErrorCategory, BackgroundTaskKind, CloseMode, ConnectionError, ConversationStart, Driver,
+    DriverEvent, Prompt, ToolOutcome, TurnCause, TurnOutcome,
 };
 use uuid::Uuid;
 
@@ -14,18 +14,20 @@ use uuid::Uuid;
 async fn a_prompt_is_answered_and_the_second_one_by_the_same_process() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
-    assert_eq!(opened.facts.version.as_deref(), Some("2.1.325"));
+    assert_eq!(opened.info.version.as_deref(), Some("2.1.325"));
     let first = say(&mut opened, "hi there").await;
     assert_eq!(text(&first), "echo: hi there");
-    assert!(matches!(first[0], DriverEvent::TurnBegan(TurnCause::Prompt)));
+    assert!(matches!(first[0], DriverEvent::TurnStarted(TurnCause::Prompt)));
     assert_eq!(*outcome(&first), TurnOutcome::Completed { empty: false });
     let usage =
         first.iter().rev().find_map(|event| if let DriverEvent::Usage(usage) = event { Some(usage) } else { None });
     assert_eq!(usage.unwrap().context_window, Some(200_000));
     assert_eq!(text(&say(&mut opened, "again").await), "echo: again");
-    assert_eq!(bed.logged_pids(), [opened.facts.pid]);
+    assert_eq!(bed.logged_pids(), [opened.info.pid]);
     opened.connection.close(CloseMode::Graceful).await;
-    assert!(matches!(opened.events.recv().await, Some(DriverEvent::Gone { status, .. }) if status == "exit code 0"));
+    assert!(
+        matches!(opened.events.recv().await, Some(DriverEvent::ProcessExited { status, .. }) if status == "exit code 0")
+    );
     assert!(opened.events.recv().await.is_none());
 }
 
@@ -118,7 +120,7 @@ async fn a_turn_that_nobody_asked_for_is_reported_as_such() {
     let mut opened = bed.open().await;
     assert_eq!(text(&say(&mut opened, "twice").await), "first");
     let second = turn(&mut opened).await;
-    assert!(matches!(second[0], DriverEvent::TurnBegan(TurnCause::Agent(_))));
+    assert!(matches!(second[0], DriverEvent::TurnStarted(TurnCause::Agent(_))));
     assert_eq!(text(&second), "second");
     opened.connection.close(CloseMode::Now).await;
 }
@@ -129,21 +131,21 @@ async fn background_work_is_told_stopped_and_answered_by_a_turn_with_a_reason() 
     let mut opened = bed.open().await;
     let events = say(&mut opened, "background 3600000").await;
     let task = events.iter().find_map(|event| match event {
-        DriverEvent::BackgroundChanged(task) => Some(task.clone()),
+        DriverEvent::BackgroundTaskChanged(task) => Some(task.clone()),
         _ => None,
     });
     let task = task.unwrap();
-    assert_eq!((task.kind, task.description.as_str()), (BackgroundKind::Shell, "the fake job"));
-    assert!(matches!(opened.connection.stop_task("another").await, Err(ConnectionError::NotOpen)));
+    assert_eq!((task.kind, task.description.as_str()), (BackgroundTaskKind::Shell, "the fake job"));
+    assert!(matches!(opened.connection.stop_task("another").await, Err(ConnectionError::RequestNotOpen)));
     opened.connection.stop_task(&task.id).await.unwrap();
-    assert!(matches!(opened.events.recv().await, Some(DriverEvent::BackgroundEnded { id }) if id == task.id));
-    assert!(matches!(opened.connection.stop_task(&task.id).await, Err(ConnectionError::NotOpen)));
+    assert!(matches!(opened.events.recv().await, Some(DriverEvent::BackgroundTaskEnded { id }) if id == task.id));
+    assert!(matches!(opened.connection.stop_task(&task.id).await, Err(ConnectionError::RequestNotOpen)));
 
     say(&mut opened, "background 1").await;
     let events = turn(&mut opened).await;
-    assert!(matches!(&events[0], DriverEvent::BackgroundEnded { .. }), "{events:?}");
+    assert!(matches!(&events[0], DriverEvent::BackgroundTaskEnded { .. }), "{events:?}");
     let reason = "Background command \"the fake job\" completed (exit code 0)";
-    assert!(matches!(&events[1], DriverEvent::TurnBegan(TurnCause::Agent(why)) if why == reason), "{events:?}");
+    assert!(matches!(&events[1], DriverEvent::TurnStarted(TurnCause::Agent(why)) if why == reason), "{events:?}");
     assert_eq!(text(&events), "it is over");
     opened.connection.close(CloseMode::Now).await;
 }
@@ -155,7 +157,11 @@ async fn a_compaction_is_told_without_its_summary() {
     let events = say(&mut opened, "compact").await;
     assert!(matches!(
         &events[2..],
-        [DriverEvent::CompactionStarted, DriverEvent::CompactionFinished { before: Some(900), after: Some(90) }, ..]
+        [
+            DriverEvent::CompactionStarted,
+            DriverEvent::CompactionFinished { tokens_before: Some(900), tokens_after: Some(90) },
+            ..
+        ]
     ));
     assert_eq!(text(&events), "");
     assert!(!events.iter().any(|event| matches!(event, DriverEvent::Notice(_))), "{events:?}");
@@ -170,26 +176,26 @@ async fn policies_change_while_the_agent_lives_where_it_can_take_them() {
     spec.model = "claude-one".to_owned();
     let mut opened = bed.driver().open(spec).await.unwrap();
     let connection = &opened.connection;
-    connection.apply(PolicyChange::Model("claude-two".to_owned())).await.unwrap();
-    connection.apply(PolicyChange::ThinkingBudget(Some(4000))).await.unwrap();
-    connection.apply(PolicyChange::ThinkingBudget(None)).await.unwrap();
-    connection.apply(PolicyChange::Effort(Some("low".to_owned()))).await.unwrap();
-    connection.apply(PolicyChange::PermissionMode("plan".to_owned())).await.unwrap();
+    connection.apply_setting(AgentSettingChange::Model("claude-two".to_owned())).await.unwrap();
+    connection.apply_setting(AgentSettingChange::ThinkingBudget(Some(4000))).await.unwrap();
+    connection.apply_setting(AgentSettingChange::ThinkingBudget(None)).await.unwrap();
+    connection.apply_setting(AgentSettingChange::Effort(Some("low".to_owned()))).await.unwrap();
+    connection.apply_setting(AgentSettingChange::PermissionMode("plan".to_owned())).await.unwrap();
     for change in [
-        PolicyChange::Effort(Some("bogus".to_owned())),
-        PolicyChange::Effort(None),
-        PolicyChange::Model("gpt-5".to_owned()),
+        AgentSettingChange::Effort(Some("bogus".to_owned())),
+        AgentSettingChange::Effort(None),
+        AgentSettingChange::Model("gpt-5".to_owned()),
     ] {
-        let refused = connection.apply(change.clone()).await;
+        let refused = connection.apply_setting(change.clone()).await;
         assert!(matches!(refused, Err(ConnectionError::Refused(_))), "{change:?}: {refused:?}");
     }
     let events = say(&mut opened, "which model?").await;
-    assert!(matches!(events[0], DriverEvent::TurnBegan(TurnCause::Prompt)), "the change itself was no turn");
+    assert!(matches!(events[0], DriverEvent::TurnStarted(TurnCause::Prompt)), "the change itself was no turn");
     let answered_by = |event: &DriverEvent| matches!(event, DriverEvent::Usage(usage) if usage.model.as_deref() == Some("claude-two"));
     assert!(events.iter().any(answered_by), "{events:?}");
     opened.connection.close(CloseMode::Now).await;
-    let model = opened.connection.apply(PolicyChange::Model("claude-one".to_owned())).await;
-    assert!(matches!(model, Err(ConnectionError::Gone(_))), "{model:?}");
+    let model = opened.connection.apply_setting(AgentSettingChange::Model("claude-one".to_owned())).await;
+    assert!(matches!(model, Err(ConnectionError::Exited(_))), "{model:?}");
 }
 
 #[tokio::test]
@@ -197,12 +203,12 @@ async fn an_agent_that_vanishes_or_ignores_us_is_gone_in_the_end() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, "vanish").await;
-    assert!(matches!(events.last(), Some(DriverEvent::Gone { status, .. }) if status == "exit code 0"));
+    assert!(matches!(events.last(), Some(DriverEvent::ProcessExited { status, .. }) if status == "exit code 0"));
 
     let mut opened = bed.open().await;
     say(&mut opened, "stubborn pause 1 deltas 3").await;
     opened.connection.close(CloseMode::Graceful).await;
-    assert!(matches!(opened.events.recv().await, Some(DriverEvent::Gone { .. })));
+    assert!(matches!(opened.events.recv().await, Some(DriverEvent::ProcessExited { .. })));
 }
 
 #[tokio::test]
@@ -211,7 +217,7 @@ async fn an_agent_that_dies_is_reported_with_its_status_and_redacted_stderr() {
     let mut opened = bed.open().await;
     let events = say(&mut opened, &format!("stderr it broke, the bearer was {BEARER}")).await;
     match events.last() {
-        Some(DriverEvent::Gone { status, stderr }) => {
+        Some(DriverEvent::ProcessExited { status, stderr }) => {
             assert_eq!(status, "exit code 1");
             assert!(stderr.as_str().contains("it broke") && !stderr.as_str().contains(BEARER), "{stderr:?}");
         }
@@ -219,7 +225,7 @@ async fn an_agent_that_dies_is_reported_with_its_status_and_redacted_stderr() {
     }
     assert!(opened.events.recv().await.is_none());
     let refused = opened.connection.send(Prompt::new("anybody?")).await;
-    assert!(matches!(&refused, Err(ConnectionError::Gone(Some(status))) if status == "exit code 1"), "{refused:?}");
+    assert!(matches!(&refused, Err(ConnectionError::Exited(Some(status))) if status == "exit code 1"), "{refused:?}");
     assert!(opened.connection.interrupt().await.is_err());
     opened.connection.close(CloseMode::Graceful).await;
 }
@@ -230,7 +236,7 @@ async fn a_death_in_mid_answer_comes_after_what_was_said() {
     let mut opened = bed.open().await;
     let events = say(&mut opened, "die 7").await;
     assert_eq!(text(&events), "dying");
-    assert!(matches!(events.last(), Some(DriverEvent::Gone { status, .. }) if status == "exit code 7"));
+    assert!(matches!(events.last(), Some(DriverEvent::ProcessExited { status, .. }) if status == "exit code 7"));
 }
 
 #[tokio::test]
@@ -246,7 +252,7 @@ async fn closing_ends_a_stubborn_agent_and_the_child_that_it_left() {
         futures::future::join(opened.connection.close(mode), opened.connection.close(CloseMode::Now)).await;
         assert!(!alive(child), "the child outlived its agent");
         bed.nothing_is_left(id);
-        assert!(matches!(opened.events.recv().await, Some(DriverEvent::Gone { .. })));
+        assert!(matches!(opened.events.recv().await, Some(DriverEvent::ProcessExited { .. })));
     }
 }
 
@@ -258,9 +264,9 @@ async fn dropping_the_connection_ends_the_agent_and_its_child() {
     let child = bed.forked_pid();
     drop(opened.connection);
     while let Some(event) = opened.events.recv().await {
-        assert!(matches!(event, DriverEvent::Gone { .. }), "{event:?}");
+        assert!(matches!(event, DriverEvent::ProcessExited { .. }), "{event:?}");
     }
-    assert!(!alive(child) && !alive(opened.facts.pid));
+    assert!(!alive(child) && !alive(opened.info.pid));
 }
 
 #[tokio::test]
@@ -273,7 +279,7 @@ async fn a_reader_that_never_reads_does_not_hold_up_the_close() {
     while let Some(event) = opened.events.recv().await {
         last = Some(event);
     }
-    assert!(matches!(last, Some(DriverEvent::Gone { .. })), "the end is told even to a full queue");
+    assert!(matches!(last, Some(DriverEvent::ProcessExited { .. })), "the end is told even to a full queue");
 }
 
 #[tokio::test]

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use hostler_claude::install::pins::{JS, NATIVE};
 use hostler_claude::install::{Arch, ClaudeInstaller, InstallerConfig, Libc, Os, Platform};
-use hostler_driver::{InstallError, InstallErrorKind, InstallProgress, Installed, Installer as _, ProgressSink};
+use hostler_driver::{
+    InstallError, InstallErrorKind, InstallProgress, InstallProgressSink, InstalledBuild, Installer as _,
+};
 use hostler_process::find_program;
 use hostler_testkit::fake_agent;
 use tempfile::TempDir;
@@ -56,7 +58,7 @@ impl Bench {
         ClaudeInstaller::new(self.config())
     }
 
-    async fn install(&self) -> Result<Installed, InstallError> {
+    async fn install(&self) -> Result<InstalledBuild, InstallError> {
         self.installer().install("native", silent()).await
     }
 
@@ -87,7 +89,7 @@ impl Bench {
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.message.contains(part_of_the_sentence), "{error}");
         assert_eq!(self.cached(), [""; 0], "a failed install leaves nothing");
-        assert_eq!(self.installer().installed("native"), None);
+        assert_eq!(self.installer().installed_build("native"), None);
     }
 }
 
@@ -99,7 +101,7 @@ fn config(root: &Path) -> InstallerConfig {
         node: Some(find_program("sh", &path).unwrap()),
         platform: Platform { os: Os::Linux, arch: Arch::X64, libc: Libc::Glibc },
         env: vec![("PATH".into(), path), ("ANTHROPIC_API_KEY".into(), "planted".into())],
-        supervisor: fake_agent::supervisor().unwrap(),
+        supervisor: fake_agent::supervisor_command().unwrap(),
     }
 }
 
@@ -107,7 +109,7 @@ fn exists(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
 }
 
-fn silent() -> ProgressSink {
+fn silent() -> InstallProgressSink {
     Box::new(|_| {})
 }
 
@@ -125,7 +127,7 @@ async fn until(what: &str, mut fact: impl FnMut() -> bool) {
 async fn an_install_is_verified_and_found_again_without_npm() {
     let bench = Bench::new(GOOD);
     let first = bench.install().await.unwrap();
-    assert!(first.fresh);
+    assert!(first.newly_installed);
     assert_eq!((first.build.as_str(), first.version.as_str()), ("native", NATIVE.version));
     assert!(first.path.is_file());
     assert_eq!(bench.cached(), ["native-2.1.325"]);
@@ -134,7 +136,7 @@ async fn an_install_is_verified_and_found_again_without_npm() {
     without_npm.npm = None;
     without_npm.node = None;
     let again = ClaudeInstaller::new(without_npm).install("native", silent()).await.unwrap();
-    assert_eq!(again, Installed { fresh: false, ..first });
+    assert_eq!(again, InstalledBuild { newly_installed: false, ..first });
     assert_eq!(bench.npm_calls(), 1);
 }
 
@@ -177,9 +179,9 @@ echo "2.1.325 (Claude Code)"'"#,
     );
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (sink, release) = (Arc::clone(&seen), bench.path("seen"));
-    let progress: ProgressSink = Box::new(move |step| {
+    let progress: InstallProgressSink = Box::new(move |step| {
         // npm goes on only once its first bytes were reported.
-        if matches!(step, InstallProgress::Fetching { done: 100_000.., .. }) {
+        if matches!(step, InstallProgress::Fetching { done_bytes: 100_000.., .. }) {
             fs_err::write(&release, "").unwrap();
         }
         sink.lock().unwrap().push(step);
@@ -187,8 +189,8 @@ echo "2.1.325 (Claude Code)"'"#,
     bench.installer().install("native", progress).await.unwrap();
     let seen = seen.lock().unwrap();
     assert_eq!(seen.last(), Some(&InstallProgress::Verifying));
-    let total = NATIVE.about_bytes;
-    assert!(seen.contains(&InstallProgress::Fetching { done: 100_000, total }), "{seen:?}");
+    let total_bytes = NATIVE.approximate_bytes;
+    assert!(seen.contains(&InstallProgress::Fetching { done_bytes: 100_000, total_bytes }), "{seen:?}");
 }
 
 #[tokio::test]
@@ -284,7 +286,7 @@ async fn two_at_once_yield_one_install_and_both_succeed() {
     let (one, two) = tokio::join!(start(), start());
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_eq!(one.path, two.path);
-    assert!(one.fresh != two.fresh, "exactly one of them did the work");
+    assert!(one.newly_installed != two.newly_installed, "exactly one of them did the work");
     assert_eq!(bench.npm_calls(), 1);
     assert_eq!(bench.cached(), ["native-2.1.325"]);
 }
@@ -341,9 +343,9 @@ async fn a_damaged_install_is_replaced() {
     let bench = Bench::new(GOOD);
     let first = bench.install().await.unwrap();
     fs_err::write(&first.path, "").unwrap();
-    assert_eq!(bench.installer().installed("native"), None, "a truncated executable is not trusted");
+    assert_eq!(bench.installer().installed_build("native"), None, "a truncated executable is not trusted");
     let second = bench.install().await.unwrap();
-    assert!(second.fresh);
+    assert!(second.newly_installed);
     assert_eq!(bench.npm_calls(), 2);
 }
 
@@ -356,8 +358,8 @@ async fn what_killed_installers_left_is_neither_trusted_nor_kept() {
     for directory in [&stale, &unmarked, &other_build] {
         fs_err::create_dir_all(directory).unwrap();
     }
-    assert_eq!(bench.installer().installed("native"), None);
-    assert!(bench.install().await.unwrap().fresh);
+    assert_eq!(bench.installer().installed_build("native"), None);
+    assert!(bench.install().await.unwrap().newly_installed);
     assert_eq!(bench.cached(), [".staging-js-alive", "native-2.1.325"]);
 }
 
@@ -369,11 +371,11 @@ async fn an_installer_killed_half_way_leaves_nothing_that_the_next_one_trusts() 
     let pid = bench.at_work().await;
     let status = victim.kill();
     assert_eq!(status, Some(9));
-    assert_eq!(bench.installer().installed("native"), None);
+    assert_eq!(bench.installer().installed_build("native"), None);
 
     // Until it is gone, the next one does not begin.
     bench.behave(&format!("kill -0 {pid} 2>/dev/null && touch \"$here/both\"\n{GOOD}"));
-    assert!(bench.install().await.unwrap().fresh);
+    assert!(bench.install().await.unwrap().newly_installed);
     assert!(!exists(&pid) && !bench.path("both").exists());
     assert_eq!(bench.cached(), ["native-2.1.325"]);
 }

@@ -1,14 +1,14 @@
 //! The mapping, case by case: lines in, events out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
-mod common;
+mod event_order;
 #[path = "mapping/sub_agents.rs"]
 mod sub_agents;
 #[path = "mapping/turns.rs"]
 mod turns;
 
-use common::OrderCheck;
-use hostler_claude::mapping::Mapper;
+use event_order::OrderCheck;
+use hostler_claude::mapping::EventMapper;
 use hostler_claude::wire::WireMessage;
 use hostler_driver::{DriverEvent, SubAgentEvent, TurnCause};
 use uuid::Uuid;
@@ -40,7 +40,7 @@ fn tool_result(content: &str, is_error: bool) -> String {
     )
 }
 
-fn replay(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
+fn replay(mapper: &mut EventMapper, lines: &[&str]) -> Vec<String> {
     let mut order = OrderCheck::default();
     let mut shown = Vec::new();
     for line in lines {
@@ -54,7 +54,7 @@ fn replay(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
 
 /// One prompt, then these lines; the turn's beginning, its first token and the answers' beginnings are taken for granted.
 fn turn(lines: &[&str]) -> Vec<String> {
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     mapper.prompt_sent(Uuid::nil());
     mapper.transcript_found("S", "/t/S.jsonl".into());
     let mut all = vec![INIT];
@@ -67,10 +67,10 @@ fn turn(lines: &[&str]) -> Vec<String> {
 
 fn show(event: &DriverEvent) -> String {
     match event {
-        DriverEvent::TurnBegan(TurnCause::Prompt) => "began".to_owned(),
-        DriverEvent::TurnBegan(TurnCause::Agent(_)) => "began unasked".to_owned(),
+        DriverEvent::TurnStarted(TurnCause::Prompt) => "began".to_owned(),
+        DriverEvent::TurnStarted(TurnCause::Agent(_)) => "began unasked".to_owned(),
         DriverEvent::PartStarted { part, kind } => format!("part {} {kind:?}", part.0),
-        DriverEvent::Delta { part, text } => format!("part {} + {text:?}", part.0),
+        DriverEvent::PartDelta { part, text } => format!("part {} + {text:?}", part.0),
         DriverEvent::ToolStarted { id, name, .. } => format!("tool {id} {name}"),
         DriverEvent::ToolInputDelta { id, json } => format!("tool {id} + {json}"),
         DriverEvent::ToolReady { id, input, .. } => format!("tool {id} ready {input}"),
@@ -84,27 +84,31 @@ fn show(event: &DriverEvent) -> String {
         ),
         DriverEvent::PermissionModeChanged(mode) => format!("mode {mode}"),
         DriverEvent::ResumeToken(token) => format!("resume {}", token.0),
-        DriverEvent::Retrying { attempt, max, delay, status, category } => {
+        DriverEvent::Retrying { attempt, max_attempts: max, delay, status, category } => {
             format!("retry {attempt}/{max} in {delay:?}: {status:?} {category:?}")
         }
         DriverEvent::Notice(text) => format!("notice {text}"),
         DriverEvent::TurnEnded(outcome) => format!("ended {outcome:?}"),
-        DriverEvent::ToolGated { id, gate } => format!("tool {id} gated {gate:?}"),
+        DriverEvent::ToolDecided { id, decision: gate } => format!("tool {id} gated {gate:?}"),
         DriverEvent::MessageStarted => "message".to_owned(),
         DriverEvent::CompactionStarted => "compaction".to_owned(),
-        DriverEvent::CompactionFinished { before, after } => format!("compacted {before:?} {after:?}"),
+        DriverEvent::CompactionFinished { tokens_before: before, tokens_after: after } => {
+            format!("compacted {before:?} {after:?}")
+        }
         DriverEvent::CompactionFailed(why) => format!("not compacted: {why}"),
-        DriverEvent::BackgroundChanged(task) => format!("background {} {:?} {}", task.id, task.kind, task.description),
-        DriverEvent::BackgroundEnded { id } => format!("background {id} ended"),
+        DriverEvent::BackgroundTaskChanged(task) => {
+            format!("background {} {:?} {}", task.id, task.kind, task.description)
+        }
+        DriverEvent::BackgroundTaskEnded { id } => format!("background {id} ended"),
         DriverEvent::SubAgent { agent, event } => match event {
             SubAgentEvent::Started(start) => format!(
                 "{agent} of {} {:?}: {} {:?}",
-                start.call,
-                start.parent.as_ref().map(ToString::to_string),
+                start.call_id,
+                start.parent_id.as_ref().map(ToString::to_string),
                 start.description,
                 start.prompt.expose()
             ),
-            SubAgentEvent::Did(event) => format!("{agent}: {}", show(event)),
+            SubAgentEvent::Activity(event) => format!("{agent}: {}", show(event)),
             SubAgentEvent::Finished(outcome) => format!("{agent} {outcome:?}"),
         },
         DriverEvent::ToolProgress { .. }
@@ -114,7 +118,7 @@ fn show(event: &DriverEvent) -> String {
         | DriverEvent::QuestionsAsked(_)
         | DriverEvent::PlanProposed(_)
         | DriverEvent::RequestWithdrawn(_)
-        | DriverEvent::Gone { .. } => unreachable!("the mapping knows nothing of requests and processes"),
+        | DriverEvent::ProcessExited { .. } => unreachable!("the mapping knows nothing of requests and processes"),
     }
 }
 
@@ -155,7 +159,7 @@ fn an_answer_that_was_not_streamed_is_shown_from_its_whole_blocks() {
 #[test]
 fn an_answer_begins_once_whether_it_is_streamed_or_not() {
     let answers = |lines: &[&str]| {
-        let events = replay(&mut Mapper::default(), lines);
+        let events = replay(&mut EventMapper::default(), lines);
         events.iter().filter(|event| *event == "message").count()
     };
     assert_eq!(answers(&[INIT, START, TEXT, &delta("a"), &whole_text("M", "a")]), 1);
@@ -226,9 +230,9 @@ fn a_tool_call_is_started_written_ready_and_finished() {
 fn a_refused_call_is_shown_as_refused_however_the_agent_words_it() {
     let call = whole("M", r#"{"type":"tool_use","id":"T","name":"Read","input":{}}"#);
     let denied = |lines: &[&str], tell: bool| {
-        let mut mapper = Mapper::default();
+        let mut mapper = EventMapper::default();
         if tell {
-            mapper.denied("T");
+            mapper.mark_denied("T");
         }
         let mut all = vec![INIT, &call];
         all.extend(lines);
@@ -250,7 +254,7 @@ fn a_refused_call_is_shown_as_refused_however_the_agent_words_it() {
 
 #[test]
 fn what_unknown_sub_agents_say_is_skipped_and_counted() {
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     let of_sub_agent = whole_text("M", "sub").replace("null", "\"toolu_1\"");
     assert_eq!(replay(&mut mapper, &[&of_sub_agent]), [""; 0]);
     assert_eq!(mapper.skipped().sub_agent, 1);
@@ -363,7 +367,7 @@ fn a_retry_says_what_went_wrong() {
 
 #[test]
 fn a_turn_that_nobody_asked_for_is_told_apart() {
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     assert_eq!(replay(&mut mapper, &[INIT, SUCCESS])[0], "began unasked");
     mapper.prompt_sent(Uuid::nil());
     assert_eq!(replay(&mut mapper, &[INIT, SUCCESS])[0], "began");
@@ -374,7 +378,7 @@ fn a_turn_that_nobody_asked_for_is_told_apart() {
 fn builds_that_name_their_prompts_are_believed() {
     let named = r#"{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"],"user_message_uuids":["00000000-0000-0000-0000-000000000000"]}"#;
     let unnamed = r#"{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"]}"#;
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     mapper.prompt_sent(Uuid::nil());
     assert_eq!(replay(&mut mapper, &[unnamed, SUCCESS])[0], "began unasked", "our prompt waits behind it");
     assert_eq!(replay(&mut mapper, &[named, SUCCESS])[0], "began");
@@ -389,12 +393,12 @@ fn an_interrupted_turn_counts_what_was_streamed() {
 #[test]
 fn an_id_is_no_token_before_the_first_turn_is_over() {
     // An agent that is killed now may have stored nothing.
-    assert_eq!(replay(&mut Mapper::default(), &[INIT]), ["began unasked"]);
+    assert_eq!(replay(&mut EventMapper::default(), &[INIT]), ["began unasked"]);
 }
 
 #[test]
 fn the_transcripts_path_is_the_better_token() {
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     let mut tokens = |lines: &[&str], found: bool| {
         if found {
             mapper.transcript_found("S", "/t/S.jsonl".into());

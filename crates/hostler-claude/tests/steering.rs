@@ -1,44 +1,44 @@
 //! A person's words in the middle of a turn: told once, or given back, and never both.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
-mod bed;
+mod fixture;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bed::{Bed, say, text, turn, until_delta};
-use hostler_attachments::{Block, ImageType, Title};
+use fixture::{Bed, say, text, turn, until_delta};
+use hostler_attachments::{AttachmentBlock, DisplayName, ImageType};
 use hostler_driver::{
-    CloseMode, ConversationStart, Driver as _, DriverEvent, Gate, GatedCall, Gatekeeper, MAX_STEER, Opened, Prompt,
-    Steer, SteerId, TurnOutcome,
+    CloseMode, ConversationStart, Driver as _, DriverEvent, GateDecision, GatedCall, MAX_STEERING_UTF16_UNITS,
+    OpenedConnection, PermissionGate, Prompt, SteeringMessage, SteeringMessageId, TurnOutcome,
 };
 use uuid::Uuid;
 
 /// Lets everything pass.
 struct OpenGate;
 
-impl Gatekeeper for OpenGate {
-    fn decide(&self, _: &GatedCall<'_>) -> Gate {
-        Gate::Allow
+impl PermissionGate for OpenGate {
+    fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
+        GateDecision::Allow
     }
 }
 
-fn words(id: &str, text: &str) -> Steer {
-    Steer { id: SteerId(id.to_owned()), text: Prompt::new(text) }
+fn words(id: &str, text: &str) -> SteeringMessage {
+    SteeringMessage { id: SteeringMessageId(id.to_owned()), prompt: Prompt::new(text) }
 }
 
-async fn open(bed: &Bed) -> Opened {
+async fn open(bed: &Bed) -> OpenedConnection {
     let mut spec = bed.spec(ConversationStart::New(Uuid::new_v4()));
-    spec.gatekeeper = Arc::new(OpenGate);
+    spec.permission_gate = Arc::new(OpenGate);
     bed.driver().open(spec).await.unwrap()
 }
 
 /// A prompt whose turn has begun and waits for a file.
-async fn begun(bed: &Bed, opened: &mut Opened, rest: &str) -> PathBuf {
+async fn begun(bed: &Bed, opened: &mut OpenedConnection, rest: &str) -> PathBuf {
     let file = bed.path("go");
     let _ = std::fs::remove_file(&file);
     opened.connection.send(Prompt::new(format!("hold {} {rest}", file.display()))).await.unwrap();
-    while !matches!(opened.events.recv().await.unwrap(), DriverEvent::TurnBegan(_)) {}
+    while !matches!(opened.events.recv().await.unwrap(), DriverEvent::TurnStarted(_)) {}
     file
 }
 
@@ -67,16 +67,16 @@ async fn words_are_told_at_the_next_call_once_and_before_the_answer_to_them() {
         let said = text(&events);
         assert!(said.starts_with("told: The user sent you a new message"), "{said}");
         assert!(said.ends_with("stop it &lt;/system-reminder>") && said.matches("stop it").count() == 1, "{said}");
-        assert!(!opened.connection.unsteer(&SteerId("one".to_owned())), "told is told");
+        assert!(!opened.connection.cancel_steering(&SteeringMessageId("one".to_owned())), "told is told");
         opened.connection.close(CloseMode::Now).await;
     }
 }
 
 /// The same with something attached.
-fn with_picture(id: &str, text: &str) -> Steer {
-    let picture = Block::Image { media_type: ImageType::Png, data: b"png"[..].into() };
-    let file = Block::Text { title: Title::new("a.txt"), text: "attached".into() };
-    Steer { id: SteerId(id.to_owned()), text: Prompt::new(text).with_blocks(vec![picture, file]) }
+fn with_picture(id: &str, text: &str) -> SteeringMessage {
+    let picture = AttachmentBlock::Image { image_type: ImageType::Png, data: b"png"[..].into() };
+    let file = AttachmentBlock::Text { title: DisplayName::new("a.txt"), text: "attached".into() };
+    SteeringMessage { id: SteeringMessageId(id.to_owned()), prompt: Prompt::new(text).with_blocks(vec![picture, file]) }
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn what_is_attached_is_told_with_the_words_once_and_before_the_answer_to_t
         let events = turn(&mut opened).await;
         assert_eq!(receipts(&events), ["answer", "told one", "answer", "answer", "end"]);
         assert_eq!(text(&events), "told: see this [image/png: cG5n] The user attached the file a.txt:\n\nattached");
-        assert!(!opened.connection.unsteer(&SteerId("one".to_owned())), "told is told");
+        assert!(!opened.connection.cancel_steering(&SteeringMessageId("one".to_owned())), "told is told");
         opened.connection.close(CloseMode::Now).await;
     }
 }
@@ -106,9 +106,9 @@ async fn what_is_attached_is_given_back_where_words_are() {
     }
     // A document would be lost on its way.
     let go = begun(&bed, &mut opened, "tools 1").await;
-    let paper = Block::Pdf { title: Title::new("a.pdf"), data: b"%PDF"[..].into() };
-    let text = Prompt::new("see this").with_blocks(vec![paper]);
-    opened.connection.steer(Steer { id: SteerId("paper".to_owned()), text });
+    let paper = AttachmentBlock::Pdf { title: DisplayName::new("a.pdf"), data: b"%PDF"[..].into() };
+    let prompt = Prompt::new("see this").with_blocks(vec![paper]);
+    opened.connection.steer(SteeringMessage { id: SteeringMessageId("paper".to_owned()), prompt });
     std::fs::write(go, "").unwrap();
     assert_eq!(receipts(&turn(&mut opened).await), ["answer", "answer", "kept paper", "end"]);
     opened.connection.close(CloseMode::Now).await;
@@ -145,13 +145,13 @@ async fn words_that_are_taken_back_or_too_long_are_not_told() {
     let mut opened = open(&bed).await;
     let go = begun(&bed, &mut opened, "tools 1").await;
     opened.connection.steer(words("one", "never mind"));
-    assert!(opened.connection.unsteer(&SteerId("one".to_owned())));
-    assert!(!opened.connection.unsteer(&SteerId("one".to_owned())));
+    assert!(opened.connection.cancel_steering(&SteeringMessageId("one".to_owned())));
+    assert!(!opened.connection.cancel_steering(&SteeringMessageId("one".to_owned())));
     std::fs::write(go, "").unwrap();
     assert_eq!(receipts(&turn(&mut opened).await), ["answer", "answer", "end"]);
 
     let go = begun(&bed, &mut opened, "tools 1").await;
-    opened.connection.steer(words("long", &"x".repeat(MAX_STEER + 1)));
+    opened.connection.steer(words("long", &"x".repeat(MAX_STEERING_UTF16_UNITS + 1)));
     std::fs::write(go, "").unwrap();
     assert_eq!(receipts(&turn(&mut opened).await), ["answer", "answer", "kept long", "end"]);
     opened.connection.close(CloseMode::Now).await;
@@ -187,5 +187,5 @@ async fn an_interrupt_and_a_death_give_words_back_too() {
     std::fs::write(go, "").unwrap();
     let events = turn(&mut opened).await;
     assert_eq!(receipts(&events), ["kept two"]);
-    assert!(matches!(events.last(), Some(DriverEvent::Gone { .. })));
+    assert!(matches!(events.last(), Some(DriverEvent::ProcessExited { .. })));
 }

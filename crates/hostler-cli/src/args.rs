@@ -1,6 +1,6 @@
 //! The command line's grammar and its help. Values are text here; `settings` reads them.
 
-mod hidden;
+mod redacted;
 mod rules;
 mod sessions;
 mod trust;
@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(crate) use hidden::Hidden;
+pub(crate) use redacted::RedactedArg;
 pub(crate) use rules::{RuleArgs, RuleEffect, RulesCommand};
 pub(crate) use sessions::{SearchArgs, SessionsCommand};
 pub(crate) use trust::TrustCommand;
 
-use crate::settings::{Key, Value};
+use crate::settings::{SettingKey, SettingValue};
 
 /// Keeps coding agents running on this machine, for any number of clients.
 ///
@@ -49,13 +49,13 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 agent missing, 4 upstream refused, 130 
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Common {
+pub(crate) struct CommonArgs {
     /// Where the host keeps its state [default: $XDG_STATE_HOME/hostler]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
@@ -65,7 +65,7 @@ pub(crate) struct Common {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     Serve(ServeArgs),
     Run(RunArgs),
     Proxy(ProxyArgs),
@@ -160,7 +160,7 @@ pub(crate) struct ServeArgs {
     listen: Option<OsString>,
     /// The token that clients must show; other users may see it in the process list, a file is safer
     #[arg(long, value_name = "TOKEN")]
-    token: Option<Hidden<OsString>>,
+    token: Option<RedactedArg<OsString>>,
     /// A file that holds the token [default: one made in the state directory]
     #[arg(long, value_name = "FILE")]
     token_file: Option<OsString>,
@@ -192,7 +192,7 @@ pub(crate) struct UpstreamArgs {
     upstream: Option<OsString>,
     /// Where that upstream is, if not at its usual address
     #[arg(long, value_name = "URL")]
-    upstream_url: Option<Hidden<OsString>>,
+    upstream_url: Option<RedactedArg<OsString>>,
 }
 
 /// Runs the gateway alone: one address and one bearer in front of all upstreams.
@@ -244,7 +244,7 @@ Examples:
   hostler run --json \"hi\" | jq -r 'select(.action.type == \"chat/delta\") | .action.content'")]
 pub(crate) struct RunArgs {
     /// The message; - reads it from stdin
-    pub(crate) prompt: Hidden<String>,
+    pub(crate) prompt: RedactedArg<String>,
     /// The folder that the agent works in [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<OsString>,
@@ -416,79 +416,82 @@ pub(crate) struct DoctorArgs {
 
 impl Cli {
     /// The settings among the flags.
-    pub(crate) fn flags(&self) -> Vec<(Key, Value)> {
-        let mut flags = Flags::default();
-        flags.text(Key::StateDir, self.common.state_dir.as_ref().map(|path| path.as_os_str().to_owned()).as_ref());
+    pub(crate) fn flag_settings(&self) -> Vec<(SettingKey, SettingValue)> {
+        let mut flags = FlagSettings::default();
+        flags.text(
+            SettingKey::StateDir,
+            self.common.state_dir.as_ref().map(|path| path.as_os_str().to_owned()).as_ref(),
+        );
         match &self.command {
-            Command::Serve(args) => {
-                flags.text(Key::Listen, args.listen.as_ref());
-                flags.text(Key::Token, args.token.as_ref().map(Hidden::expose));
-                flags.text(Key::TokenFile, args.token_file.as_ref());
-                flags.switch(Key::NoToken, args.no_token);
-                flags.text(Key::TlsCert, args.tls_cert.as_ref());
-                flags.text(Key::TlsSecret, args.tls_key.as_ref());
-                flags.text(Key::Upstream, args.upstream.upstream.as_ref());
-                flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref().map(Hidden::expose));
-                flags.text(Key::Claude, args.claude.as_ref());
-                flags.switch(Key::ExitOnStdinEof, args.exit_on_stdin_eof);
+            CliCommand::Serve(args) => {
+                flags.text(SettingKey::Listen, args.listen.as_ref());
+                flags.text(SettingKey::Token, args.token.as_ref().map(RedactedArg::expose));
+                flags.text(SettingKey::TokenFile, args.token_file.as_ref());
+                flags.switch(SettingKey::NoToken, args.no_token);
+                flags.text(SettingKey::TlsCert, args.tls_cert.as_ref());
+                flags.text(SettingKey::TlsKey, args.tls_key.as_ref());
+                flags.text(SettingKey::Upstream, args.upstream.upstream.as_ref());
+                flags.text(SettingKey::UpstreamUrl, args.upstream.upstream_url.as_ref().map(RedactedArg::expose));
+                flags.text(SettingKey::Claude, args.claude.as_ref());
+                flags.switch(SettingKey::ExitOnStdinEof, args.exit_on_stdin_eof);
             }
-            Command::Proxy(args) => {
-                flags.text(Key::ProxyListen, args.listen.as_ref());
-                flags.text(Key::Upstream, args.upstream.upstream.as_ref());
-                flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref().map(Hidden::expose));
-                flags.switch(Key::LogRequests, args.log_requests);
-                flags.switch(Key::Metrics, args.metrics);
-                flags.switch(Key::ExitOnStdinEof, args.exit_on_stdin_eof);
+            CliCommand::Proxy(args) => {
+                flags.text(SettingKey::ProxyListen, args.listen.as_ref());
+                flags.text(SettingKey::Upstream, args.upstream.upstream.as_ref());
+                flags.text(SettingKey::UpstreamUrl, args.upstream.upstream_url.as_ref().map(RedactedArg::expose));
+                flags.switch(SettingKey::LogRequests, args.log_requests);
+                flags.switch(SettingKey::Metrics, args.metrics);
+                flags.switch(SettingKey::ExitOnStdinEof, args.exit_on_stdin_eof);
             }
-            Command::Run(args) => {
-                flags.text(Key::Cwd, args.cwd.as_ref());
-                flags.switch(Key::Json, args.json);
-                flags.text(Key::Model, args.model.as_ref());
-                flags.text(Key::PermissionMode, args.permission_mode.as_ref());
+            CliCommand::Run(args) => {
+                flags.text(SettingKey::Cwd, args.cwd.as_ref());
+                flags.switch(SettingKey::Json, args.json);
+                flags.text(SettingKey::Model, args.model.as_ref());
+                flags.text(SettingKey::PermissionMode, args.permission_mode.as_ref());
             }
-            Command::Sessions(
+            CliCommand::Sessions(
                 SessionsCommand::List { json, .. }
                 | SessionsCommand::Show { json, .. }
                 | SessionsCommand::Doctor { json },
             ) => {
-                flags.switch(Key::Json, *json);
+                flags.switch(SettingKey::Json, *json);
             }
-            Command::Sessions(SessionsCommand::Search(args)) => flags.switch(Key::Json, args.json),
-            Command::Rules(RulesCommand::List { json }) | Command::Grants(GrantsCommand::List { json }) => {
-                flags.switch(Key::Json, *json);
+            CliCommand::Sessions(SessionsCommand::Search(args)) => flags.switch(SettingKey::Json, args.json),
+            CliCommand::Rules(RulesCommand::List { json }) | CliCommand::Grants(GrantsCommand::List { json }) => {
+                flags.switch(SettingKey::Json, *json);
             }
-            Command::Rules(RulesCommand::Test { cwd, mode, json, .. }) => {
-                flags.switch(Key::Json, *json);
-                flags.text(Key::Cwd, cwd.as_ref());
-                flags.text(Key::PermissionMode, mode.as_ref().map(OsString::from).as_ref());
+            CliCommand::Rules(RulesCommand::Test { cwd, mode, json, .. }) => {
+                flags.switch(SettingKey::Json, *json);
+                flags.text(SettingKey::Cwd, cwd.as_ref());
+                flags.text(SettingKey::PermissionMode, mode.as_ref().map(OsString::from).as_ref());
             }
-            Command::Trust(command) => flags.switch(Key::Json, command.json()),
-            Command::Demo(args) => flags.text(Key::Upstream, args.upstream.as_ref()),
-            Command::Doctor(args) => flags.switch(Key::Json, args.json),
-            Command::Link(args) => {
-                flags.text(Key::PublicUrl, args.url.as_ref());
-                flags.switch(Key::Json, args.json);
+            CliCommand::Trust(command) => flags.switch(SettingKey::Json, command.is_json()),
+            CliCommand::Demo(args) => flags.text(SettingKey::Upstream, args.upstream.as_ref()),
+            CliCommand::Doctor(args) => flags.switch(SettingKey::Json, args.json),
+            CliCommand::Link(args) => {
+                flags.text(SettingKey::PublicUrl, args.url.as_ref());
+                flags.switch(SettingKey::Json, args.json);
             }
-            Command::Sessions(_)
-            | Command::Rules(_)
-            | Command::Grants(_)
-            | Command::Agents(_)
-            | Command::Completions { .. } => {}
+            CliCommand::Sessions(_)
+            | CliCommand::Rules(_)
+            | CliCommand::Grants(_)
+            | CliCommand::Agents(_)
+            | CliCommand::Completions { .. } => {}
         }
         flags.0
     }
 }
 
 #[derive(Default)]
-struct Flags(Vec<(Key, Value)>);
+struct FlagSettings(Vec<(SettingKey, SettingValue)>);
 
-impl Flags {
-    fn text(&mut self, key: Key, value: Option<&OsString>) {
-        self.0.extend(value.map(|value| (key, Value::Text(value.clone()))));
+impl FlagSettings {
+    fn text(&mut self, key: SettingKey, value: Option<&OsString>) {
+        self.0.extend(value.map(|value| (key, SettingValue::Text(value.clone()))));
     }
 
-    fn switch(&mut self, key: Key, on: bool) {
-        self.0.extend(on.then_some((key, Value::Switch(true))));
+    fn switch(&mut self, key: SettingKey, on: bool) {
+        self.0.extend(on.then_some((key, SettingValue::Flag(true))));
     }
 }
 
@@ -497,7 +500,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::settings::TABLE;
+    use crate::settings::SETTINGS;
 
     #[test]
     fn the_grammar_holds_together() {
@@ -560,7 +563,7 @@ mod tests {
         while let Some(command) = commands.pop() {
             commands.extend(command.get_subcommands().cloned());
             for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
-                let known = TABLE.iter().any(|setting| setting.name == flag) || not_settings.contains(&flag);
+                let known = SETTINGS.iter().any(|setting| setting.name == flag) || not_settings.contains(&flag);
                 assert!(known, "--{flag} of {} is no setting", command.get_name());
             }
         }

@@ -8,16 +8,16 @@ use std::process::Stdio;
 use crate::environment::HostEnvironment;
 
 /// The file that leads on to the address.
-const FILE: &str = "open.html";
+const REDIRECT_FILE: &str = "open.html";
 
 /// Shows an address; says whether there is somebody to do so.
 ///
 /// The address lets somebody in, and everybody on a machine can read the arguments of its programs: so the browser is given a
 /// file in a directory of this user alone, which leads on.
-pub(crate) fn show(address: &str, directory: &Path, environment: &HostEnvironment) -> io::Result<bool> {
-    let Some(opener) = opener(environment) else { return Ok(false) };
-    let page = directory.join(FILE);
-    let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&page)?;
+pub(crate) fn open_in_browser(address: &str, directory: &Path, environment: &HostEnvironment) -> io::Result<bool> {
+    let Some(opener) = find_opener(environment) else { return Ok(false) };
+    let page = directory.join(REDIRECT_FILE);
+    let mut file = with_private_mode(OpenOptions::new().write(true).create_new(true)).open(&page)?;
     let address = address.replace('&', "&amp;").replace('"', "&quot;");
     writeln!(file, r#"<!doctype html><meta charset="utf-8"><title>Hostler</title>"#)?;
     writeln!(file, r#"<meta http-equiv="refresh" content="0;url={address}">"#)?;
@@ -28,7 +28,7 @@ pub(crate) fn show(address: &str, directory: &Path, environment: &HostEnvironmen
 }
 
 /// The program that knows the person's browser.
-fn opener(environment: &HostEnvironment) -> Option<PathBuf> {
+fn find_opener(environment: &HostEnvironment) -> Option<PathBuf> {
     if cfg!(target_os = "macos") {
         return environment.find_program("open");
     }
@@ -37,7 +37,7 @@ fn opener(environment: &HostEnvironment) -> Option<PathBuf> {
 }
 
 #[cfg(unix)]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+fn with_private_mode(options: &mut OpenOptions) -> &mut OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;
     options.mode(0o600)
 }
@@ -70,11 +70,11 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let path = PathBuf::from(format!("{}:/usr/bin:/bin", bin.display()));
         let desktop = environment(&[("PATH", &path), ("DISPLAY", Path::new(":0"))], dir.path());
-        assert!(show("http://127.0.0.1:1/?a&b#link=s3cret", dir.path(), &desktop).unwrap());
+        assert!(open_in_browser("http://127.0.0.1:1/?a&b#link=s3cret", dir.path(), &desktop).unwrap());
         while !told.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let page = dir.path().join(FILE);
+        let page = dir.path().join(REDIRECT_FILE);
         assert_eq!(std::fs::read_to_string(told).unwrap().trim(), page.to_str().unwrap());
         assert!(std::fs::read_to_string(&page).unwrap().contains("0;url=http://127.0.0.1:1/?a&amp;b#link=s3cret\""));
         assert_eq!(std::fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o600);
@@ -84,7 +84,7 @@ mod tests {
     async fn nothing_happens_without_a_desktop() {
         let dir = tempfile::tempdir().unwrap();
         let shell = environment(&[("PATH", Path::new("/usr/bin:/bin"))], dir.path());
-        assert!(!show("http://127.0.0.1:1/#link=s3cret", dir.path(), &shell).unwrap());
+        assert!(!open_in_browser("http://127.0.0.1:1/#link=s3cret", dir.path(), &shell).unwrap());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

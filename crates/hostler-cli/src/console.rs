@@ -9,28 +9,28 @@ pub struct Console {
     err: Box<dyn Write + Send>,
     out_is_terminal: bool,
     err_is_terminal: bool,
-    colour: bool,
+    color: bool,
 }
 
 impl Console {
     /// The process's own streams.
-    pub fn of_process(environment: &HostEnvironment) -> Self {
+    pub fn for_process(environment: &HostEnvironment) -> Self {
         Self {
             out: Box::new(io::stdout()),
             err: Box::new(io::stderr()),
             out_is_terminal: environment.stdout_is_terminal,
             err_is_terminal: environment.stderr_is_terminal,
-            colour: !environment.no_colour(),
+            color: !environment.is_color_disabled(),
         }
     }
 
     /// Any two writers; whether they pass as terminals comes from the environment.
-    pub fn to_writers(
+    pub fn with_writers(
         out: impl Write + Send + 'static,
         err: impl Write + Send + 'static,
         environment: &HostEnvironment,
     ) -> Self {
-        Self { out: Box::new(out), err: Box::new(err), ..Self::of_process(environment) }
+        Self { out: Box::new(out), err: Box::new(err), ..Self::for_process(environment) }
     }
 
     pub(crate) fn out_is_terminal(&self) -> bool {
@@ -42,40 +42,40 @@ impl Console {
     }
 
     /// Whether stderr takes colours; for the log.
-    pub(crate) fn err_has_colour(&self) -> bool {
-        self.colour && self.err_is_terminal
+    pub(crate) fn err_has_color(&self) -> bool {
+        self.color && self.err_is_terminal
     }
 
     /// Writes to stdout at once: people watch answers arrive.
-    pub(crate) fn out(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn write_out(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
 
     /// Writes foreign text to stdout: as it is for programs, without control characters for a terminal.
-    pub(crate) fn out_foreign(&mut self, text: &str, style: Style) -> io::Result<()> {
+    pub(crate) fn write_out_untrusted(&mut self, text: &str, style: TextStyle) -> io::Result<()> {
         if self.out_is_terminal {
-            let text = style.paint(&printable(text), self.colour);
-            self.out(&text)
+            let text = style.paint(&strip_control_characters(text), self.color);
+            self.write_out(&text)
         } else {
-            self.out(text)
+            self.write_out(text)
         }
     }
 
     /// A line on stdout, its foreign parts already made printable.
-    pub(crate) fn out_line(&mut self, text: &str, style: Style) -> io::Result<()> {
-        let text = style.paint(text, self.colour && self.out_is_terminal);
-        self.out(&format!("{text}\n"))
+    pub(crate) fn write_out_line(&mut self, text: &str, style: TextStyle) -> io::Result<()> {
+        let text = style.paint(text, self.color && self.out_is_terminal);
+        self.write_out(&format!("{text}\n"))
     }
 
     /// A question for people, to be answered on the same line.
-    pub(crate) fn prompt(&mut self, text: &str) {
+    pub(crate) fn write_prompt(&mut self, text: &str) {
         let _unread = write!(self.err, "{text}").and_then(|()| self.err.flush());
     }
 
     /// A line for people. That nobody reads it is no reason to fail.
-    pub(crate) fn note(&mut self, text: &str, style: Style) {
-        let text = style.paint(text, self.err_has_colour());
+    pub(crate) fn write_note(&mut self, text: &str, style: TextStyle) {
+        let text = style.paint(text, self.err_has_color());
         let _unread = writeln!(self.err, "{text}").and_then(|()| self.err.flush());
     }
 }
@@ -85,14 +85,14 @@ impl fmt::Debug for Console {
         f.debug_struct("Console")
             .field("out_is_terminal", &self.out_is_terminal)
             .field("err_is_terminal", &self.err_is_terminal)
-            .field("colour", &self.colour)
+            .field("colour", &self.color)
             .finish_non_exhaustive()
     }
 }
 
 /// The few looks that text has here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum TextStyle {
     Plain,
     Dim,
     Bold,
@@ -101,7 +101,7 @@ pub(crate) enum Style {
     Red,
 }
 
-impl Style {
+impl TextStyle {
     fn paint(self, text: &str, colour: bool) -> String {
         let code = match self {
             Self::Plain => "",
@@ -119,13 +119,13 @@ impl Style {
 }
 
 /// Text of agents and hosts without what could steer a terminal; line breaks and tabs stay.
-pub(crate) fn printable(text: &str) -> String {
+pub(crate) fn strip_control_characters(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// The same on one line.
-pub(crate) fn one_line(text: &str) -> String {
-    printable(text).split_whitespace().collect::<Vec<_>>().join(" ")
+pub(crate) fn to_one_line(text: &str) -> String {
+    strip_control_characters(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -134,13 +134,13 @@ mod tests {
 
     #[test]
     fn foreign_text_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\u{9b}c\r\n\td"), "a[2Jbc\n\td");
-        assert_eq!(one_line("two\n  lines\u{7}"), "two lines");
+        assert_eq!(strip_control_characters("a\u{1b}[2Jb\u{9b}c\r\n\td"), "a[2Jbc\n\td");
+        assert_eq!(to_one_line("two\n  lines\u{7}"), "two lines");
     }
 
     #[test]
     fn no_colour_means_no_escape() {
-        assert_eq!(Style::Red.paint("x", false), "x");
-        assert_eq!(Style::Red.paint("x", true), "\u{1b}[31mx\u{1b}[0m");
+        assert_eq!(TextStyle::Red.paint("x", false), "x");
+        assert_eq!(TextStyle::Red.paint("x", true), "\u{1b}[31mx\u{1b}[0m");
     }
 }

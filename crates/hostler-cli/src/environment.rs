@@ -54,7 +54,7 @@ impl HostEnvironment {
         let vars: BTreeMap<_, _> = vars.into_iter().collect();
         // The XDG specification says that relative paths are to be ignored.
         let directory = |name: &str| vars.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = directory("HOME").or_else(home_of_user).unwrap_or_else(|| PathBuf::from("/"));
+        let home = directory("HOME").or_else(user_home_directory).unwrap_or_else(|| PathBuf::from("/"));
         let below_home = |name: &str, default: &str| directory(name).unwrap_or_else(|| home.join(default));
         Self {
             xdg_state: below_home("XDG_STATE_HOME", ".local/state"),
@@ -88,7 +88,7 @@ impl HostEnvironment {
     }
 
     /// The directories that belong to the host itself: state, configuration, cache and locks.
-    pub fn own_directories(&self, state_dir: &Path) -> Vec<PathBuf> {
+    pub fn private_directories(&self, state_dir: &Path) -> Vec<PathBuf> {
         vec![state_dir.to_owned(), self.xdg_config.join("hostler"), self.cache_dir(), self.runtime_dir()]
     }
 
@@ -98,12 +98,12 @@ impl HostEnvironment {
     }
 
     /// A path as the user meant it: relative to where the command was started.
-    pub fn absolute(&self, path: &Path) -> PathBuf {
+    pub fn resolve_path(&self, path: &Path) -> PathBuf {
         self.current_dir.join(path)
     }
 
     /// Whether the user asked for output without colours.
-    pub(crate) fn no_colour(&self) -> bool {
+    pub(crate) fn is_color_disabled(&self) -> bool {
         self.var("NO_COLOR").is_some() || self.var("TERM").is_some_and(|term| term == "dumb")
     }
 }
@@ -118,7 +118,7 @@ impl fmt::Debug for HostEnvironment {
     }
 }
 
-fn home_of_user() -> Option<PathBuf> {
+fn user_home_directory() -> Option<PathBuf> {
     nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir)
 }
 

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use ahp_types::errors::ahp_error_codes;
 
 use crate::client::ClientError;
-use crate::console::{Console, Style};
+use crate::console::{Console, TextStyle};
 use crate::ports::LaunchError;
 use crate::settings::SettingsError;
 use crate::state::StateError;
@@ -47,20 +47,20 @@ impl From<Exit> for ExitCode {
 
 /// A command's failure: what to tell the person, and the exit code.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
 
     /// Tells the person now; what is left is the exit code.
-    pub(crate) fn say(&mut self, console: &mut Console) {
+    pub(crate) fn report(&mut self, console: &mut Console) {
         if !self.message.is_empty() {
-            console.note(&std::mem::take(&mut self.message), Style::Red);
+            console.write_note(&std::mem::take(&mut self.message), TextStyle::Red);
         }
     }
 
@@ -70,30 +70,30 @@ impl Failure {
     }
 }
 
-impl From<SettingsError> for Failure {
+impl From<SettingsError> for CommandFailure {
     fn from(error: SettingsError) -> Self {
         Self::new(Exit::Usage, error.to_string())
     }
 }
 
-impl From<StateError> for Failure {
+impl From<StateError> for CommandFailure {
     fn from(error: StateError) -> Self {
         Self::new(Exit::Failed, error.to_string())
     }
 }
 
-impl From<ClientError> for Failure {
+impl From<ClientError> for CommandFailure {
     fn from(error: ClientError) -> Self {
         let exit = match error {
             // Somebody has to sign in to the upstream first.
-            ClientError::Answer { code: ahp_error_codes::AUTH_REQUIRED, .. } => Exit::UpstreamRefused,
+            ClientError::ErrorResponse { code: ahp_error_codes::AUTH_REQUIRED, .. } => Exit::UpstreamRefused,
             _ => Exit::Failed,
         };
         Self::new(exit, error.to_string())
     }
 }
 
-impl From<LaunchError> for Failure {
+impl From<LaunchError> for CommandFailure {
     fn from(error: LaunchError) -> Self {
         let exit = match error {
             LaunchError::AgentMissing(_) => Exit::AgentMissing,
@@ -103,7 +103,7 @@ impl From<LaunchError> for Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for CommandFailure {
     fn from(error: std::io::Error) -> Self {
         // A reader that went away (`hostler run … | head`) is not worth a sentence.
         if error.kind() == std::io::ErrorKind::BrokenPipe {

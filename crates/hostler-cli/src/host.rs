@@ -9,34 +9,36 @@ use secrecy::SecretString;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::client::{Client, ClientError, Event};
-use crate::console::{Console, Style};
-use crate::exit::{Exit, Failure};
-use crate::ports::{HostOptions, PageAt, RunningHost, Wiring};
-use crate::reload::{self, Bounds, Note, Reloader};
+use crate::client::{Client, ClientError, HostEvent};
+use crate::console::{Console, TextStyle};
+use crate::exit::{CommandFailure, Exit};
+use crate::ports::{HostOptions, PageEndpoint, RunningHost, Wiring};
+use crate::reload::{self, ConfigReloader, ReloadConstraints, ReloadNotice};
 use crate::settings::{Settings, TokenChoice};
 use crate::signals::Signals;
-use crate::state::{Announced, Endpoint, HostLock, Published, StateDir, StateError, reachable, read_token};
+use crate::state::{
+    EditorAnnouncement, HostEndpoint, HostLock, PublishedEndpoint, StateDir, StateError, read_token, to_local_ip,
+};
 
 /// A shutdown that takes longer is left behind: the supervisors end what it did not.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(4500);
 /// How long to wait for a host that is just starting or just leaving.
-const PATIENCE: Duration = Duration::from_secs(20);
-const POLL: Duration = Duration::from_millis(20);
+const HOST_WAIT_TIMEOUT: Duration = Duration::from_secs(20);
+const HOST_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long our own goodbye may take to be noticed before others are blamed.
-const GOODBYE: Duration = Duration::from_secs(1);
+const DISCONNECT_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 /// A host in this process, with its lock and its published address.
-pub(crate) struct OwnHost {
+pub(crate) struct InProcessHost {
     pub(crate) host: Arc<dyn RunningHost>,
-    reloader: Option<Reloader>,
-    published: Published,
-    announced: Announced,
+    reloader: Option<ConfigReloader>,
+    published: PublishedEndpoint,
+    announced: EditorAnnouncement,
     token: Option<SecretString>,
     _lock: HostLock,
 }
 
-impl OwnHost {
+impl InProcessHost {
     /// Starts a host and publishes its address. The lock is held until it has stopped. The host follows the file of the
     /// settings, and `tell` gets what there is to tell about that.
     pub(crate) async fn start(
@@ -45,18 +47,21 @@ impl OwnHost {
         lock: HostLock,
         options: HostOptions,
         settings: &Settings,
-        tell: impl Fn(Note) + Send + 'static,
-    ) -> Result<Self, Failure> {
+        tell: impl Fn(ReloadNotice) + Send + 'static,
+    ) -> Result<Self, CommandFailure> {
         let token = options.token.clone();
-        let host: Arc<dyn RunningHost> = wiring.launcher.launch(options).await?.into();
+        let host: Arc<dyn RunningHost> = wiring.host_launcher.launch_host(options).await?.into();
         let page = settings.public_url.clone().or_else(|| host.page().map(page_url));
-        match Published::publish(directory, &lock, host.local_addr(), token.as_ref(), page) {
+        match PublishedEndpoint::publish(directory, &lock, host.local_addr(), token.as_ref(), page) {
             Ok(published) => {
                 let target = Arc::clone(&host);
-                let bounds = Bounds { hidden: Some(settings.credential_variables.clone()), unlimited: false };
+                let bounds = ReloadConstraints {
+                    withheld_variables: Some(settings.credential_variables.clone()),
+                    has_no_ledger: false,
+                };
                 let reloader =
-                    Reloader::start(settings, bounds, Arc::new(move |options| target.reconfigure(options)), tell);
-                Ok(Self { host, reloader, published, announced: Announced::default(), token, _lock: lock })
+                    ConfigReloader::start(settings, bounds, Arc::new(move |options| target.reconfigure(options)), tell);
+                Ok(Self { host, reloader, published, announced: EditorAnnouncement::default(), token, _lock: lock })
             }
             Err(error) => {
                 host.shutdown().await;
@@ -66,12 +71,13 @@ impl OwnHost {
     }
 
     /// Tells the editors on this machine where it is, until it stops.
-    pub(crate) fn announce(&mut self, settings: &Settings) {
+    pub(crate) fn announce_to_editors(&mut self, settings: &Settings) {
         let addr = self.endpoint().addr();
-        self.announced = Announced::announce(&settings.announce_to, &settings.state_dir, addr, self.token.as_ref());
+        self.announced =
+            EditorAnnouncement::publish(&settings.editor_data_dirs, &settings.state_dir, addr, self.token.as_ref());
     }
 
-    pub(crate) fn endpoint(&self) -> &Endpoint {
+    pub(crate) fn endpoint(&self) -> &HostEndpoint {
         self.published.endpoint()
     }
 
@@ -85,12 +91,12 @@ impl OwnHost {
     }
 
     /// What follows the configuration file.
-    pub(crate) fn reloader(&self) -> Option<&Reloader> {
+    pub(crate) fn reloader(&self) -> Option<&ConfigReloader> {
         self.reloader.as_ref()
     }
 
     /// A connection to it.
-    pub(crate) async fn connect(&self) -> Result<(Client, mpsc::Receiver<Event>), ClientError> {
+    pub(crate) async fn connect(&self) -> Result<(Client, mpsc::Receiver<HostEvent>), ClientError> {
         Client::connect(self.endpoint().addr(), self.token()).await
     }
 
@@ -100,8 +106,8 @@ impl OwnHost {
     }
 
     /// A URL that opens the page once, if there is a page.
-    pub(crate) async fn link(&self) -> Option<PageLink> {
-        let page = self.endpoint().page.as_deref()?;
+    pub(crate) async fn create_page_link(&self) -> Option<PageLink> {
+        let page = self.endpoint().page_url.as_deref()?;
         if self.token.is_none() {
             return Some(PageLink { base: page.to_owned(), code: None });
         }
@@ -112,15 +118,15 @@ impl OwnHost {
     }
 
     /// Stops it. A signal ends the wait.
-    pub(crate) async fn stop(self, signals: &mut Signals) -> Result<(), Failure> {
+    pub(crate) async fn stop(self, signals: &mut Signals) -> Result<(), CommandFailure> {
         let Self { host, reloader, published, announced, token: _, _lock } = self;
         drop(reloader);
         drop(announced);
         // New clients do not find it from here on; the lock stays until all is over.
         drop(published);
-        match signals.unless(tokio::time::timeout(SHUTDOWN_TIMEOUT, host.shutdown())).await? {
+        match signals.run_or_interrupt(tokio::time::timeout(SHUTDOWN_TIMEOUT, host.shutdown())).await? {
             Ok(()) => Ok(()),
-            Err(_) => Err(Failure::new(
+            Err(_) => Err(CommandFailure::new(
                 Exit::Failed,
                 "The host did not close everything in time; what is left is being ended.",
             )),
@@ -128,72 +134,76 @@ impl OwnHost {
     }
 
     /// Stays until nobody is connected any more, or until a signal, and stops.
-    pub(crate) async fn leave(self, console: &mut Console, signals: &mut Signals) -> Result<(), Failure> {
+    pub(crate) async fn stop_after_clients(
+        self,
+        console: &mut Console,
+        signals: &mut Signals,
+    ) -> Result<(), CommandFailure> {
         self.wait_for_clients(console, signals).await;
         self.stop(signals).await
     }
 
     async fn wait_for_clients(&self, console: &mut Console, signals: &mut Signals) {
         let mut told = false;
-        while self.host.clients() > 0 {
+        while self.host.client_count() > 0 {
             tokio::select! {
-                () = self.host.client_left() => {}
-                () = tokio::time::sleep(GOODBYE) => if !told {
+                () = self.host.client_count_changed() => {}
+                () = tokio::time::sleep(DISCONNECT_NOTICE_DELAY) => if !told {
                     told = true;
-                    console.note("Other clients are connected: staying until they leave. Ctrl-C ends it now.", Style::Dim);
+                    console.write_note("Other clients are connected: staying until they leave. Ctrl-C ends it now.", TextStyle::Dim);
                 },
-                _ = signals.next() => return,
+                _ = signals.next_stop_signal() => return,
             }
         }
     }
 }
 
 /// The page's URL for a browser on this machine.
-fn page_url(page: PageAt) -> String {
+fn page_url(page: PageEndpoint) -> String {
     let scheme = if page.tls { "https" } else { "http" };
-    format!("{scheme}://{}", SocketAddr::new(reachable(page.addr.ip()), page.addr.port()))
+    format!("{scheme}://{}", SocketAddr::new(to_local_ip(page.addr.ip()), page.addr.port()))
 }
 
 /// A connection to the host of a state directory.
-pub(crate) struct Reached {
+pub(crate) struct HostConnection {
     pub(crate) client: Client,
-    pub(crate) events: mpsc::Receiver<Event>,
+    pub(crate) events: mpsc::Receiver<HostEvent>,
     /// Ours, if none was running.
-    pub(crate) own: Option<OwnHost>,
+    pub(crate) started_host: Option<InProcessHost>,
 }
 
-impl Reached {
+impl HostConnection {
     /// Says goodbye; a host of our own stays until its last client has left.
-    pub(crate) async fn leave(self, console: &mut Console, signals: &mut Signals) {
-        let Self { client, events, own } = self;
+    pub(crate) async fn disconnect(self, console: &mut Console, signals: &mut Signals) {
+        let Self { client, events, started_host: own } = self;
         drop(events);
         client.close().await;
         if let Some(own) = own
-            && let Err(mut failure) = own.leave(console, signals).await
+            && let Err(mut failure) = own.stop_after_clients(console, signals).await
         {
-            failure.say(console);
+            failure.report(console);
         }
     }
 }
 
 /// Connects to the host that runs on the state directory, or starts one in this process.
-pub(crate) async fn reach(wiring: &Wiring, settings: &Settings) -> Result<Reached, Failure> {
+pub(crate) async fn connect_or_start(wiring: &Wiring, settings: &Settings) -> Result<HostConnection, CommandFailure> {
     let directory = StateDir::open(&settings.state_dir)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + HOST_WAIT_TIMEOUT;
     loop {
-        let obstacle: Failure = if let Some(endpoint) = Endpoint::find(&directory)? {
+        let obstacle: CommandFailure = if let Some(endpoint) = HostEndpoint::find_running(&directory)? {
             let token = endpoint.token()?;
             match Client::connect(endpoint.addr(), token.as_ref()).await {
                 Ok((client, events)) => {
-                    return Ok(Reached { client, events, own: None });
+                    return Ok(HostConnection { client, events, started_host: None });
                 }
                 // It may be leaving: its files go first, its lock last.
                 Err(error @ (ClientError::Unreachable { .. } | ClientError::Closed(_))) => error.into(),
                 Err(error) => return Err(error.into()),
             }
         } else {
-            match HostLock::take(&directory).await {
-                Ok(lock) => return start_private(wiring, settings, &directory, lock).await,
+            match HostLock::acquire(&directory).await {
+                Ok(lock) => return start_in_process(wiring, settings, &directory, lock).await,
                 // Somebody is starting one, or has not quite left.
                 Err(error @ StateError::InUse { .. }) => error.into(),
                 Err(error) => return Err(error.into()),
@@ -202,16 +212,18 @@ pub(crate) async fn reach(wiring: &Wiring, settings: &Settings) -> Result<Reache
         if Instant::now() > deadline {
             return Err(obstacle);
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(HOST_POLL_INTERVAL).await;
     }
 }
 
 /// Connects to the host that runs on the state directory. One that would end with the command is of no use here.
-pub(crate) async fn reach_running(settings: &Settings) -> Result<(Endpoint, Client, mpsc::Receiver<Event>), Failure> {
-    let directory = StateDir::look(&settings.state_dir);
-    let deadline = Instant::now() + PATIENCE;
+pub(crate) async fn connect_to_running(
+    settings: &Settings,
+) -> Result<(HostEndpoint, Client, mpsc::Receiver<HostEvent>), CommandFailure> {
+    let directory = StateDir::without_checks(&settings.state_dir);
+    let deadline = Instant::now() + HOST_WAIT_TIMEOUT;
     loop {
-        if let Some(endpoint) = Endpoint::find(&directory)? {
+        if let Some(endpoint) = HostEndpoint::find_running(&directory)? {
             let token = endpoint.token()?;
             let (client, events) = Client::connect(endpoint.addr(), token.as_ref()).await?;
             return Ok((endpoint, client, events));
@@ -223,9 +235,9 @@ pub(crate) async fn reach_running(settings: &Settings) -> Result<(Endpoint, Clie
                 "No host runs on the state directory {path}, and a page needs one that stays: start it with \
                  `hostler serve`, then try again."
             );
-            return Err(Failure::new(Exit::Failed, sentence));
+            return Err(CommandFailure::new(Exit::Failed, sentence));
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(HOST_POLL_INTERVAL).await;
     }
 }
 
@@ -239,25 +251,25 @@ pub(crate) struct PageLink {
 
 impl PageLink {
     /// The URL of a place inside of the page.
-    pub(crate) fn to(&self, place: &str) -> String {
+    pub(crate) fn url_for(&self, place: &str) -> String {
         let Self { base, code } = self;
         let code = code.as_ref().map(|code| format!("#link={code}")).unwrap_or_default();
         format!("{base}/{place}{code}")
     }
 }
 
-async fn start_private(
+async fn start_in_process(
     wiring: &Wiring,
     settings: &Settings,
     directory: &StateDir,
     lock: HostLock,
-) -> Result<Reached, Failure> {
-    let token = Some(directory.token(&lock)?);
+) -> Result<HostConnection, CommandFailure> {
+    let token = Some(directory.load_or_create_token(&lock)?);
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let options = options(wiring, settings, listen, token);
-    let own = OwnHost::start(wiring, directory, lock, options, settings, reload::log).await?;
+    let options = host_options(wiring, settings, listen, token);
+    let own = InProcessHost::start(wiring, directory, lock, options, settings, reload::log_notice).await?;
     match own.connect().await {
-        Ok((client, events)) => Ok(Reached { client, events, own: Some(own) }),
+        Ok((client, events)) => Ok(HostConnection { client, events, started_host: Some(own) }),
         Err(error) => {
             own.host.shutdown().await;
             Err(error.into())
@@ -266,7 +278,7 @@ async fn start_private(
 }
 
 /// The settings, as the host wants them.
-pub(crate) fn options(
+pub(crate) fn host_options(
     wiring: &Wiring,
     settings: &Settings,
     listen: SocketAddr,
@@ -277,23 +289,23 @@ pub(crate) fn options(
         token,
         state_dir: settings.state_dir.clone(),
         gateway: settings.gateway.clone(),
-        vault: settings.vault.clone(),
+        vault: settings.credential_vault.clone(),
         credential_variables: settings.credential_variables.clone(),
         claude: settings.claude.clone(),
         handshake_timeout: settings.handshake_timeout,
-        fleet: settings.fleet,
-        attachments: settings.attachments.clone(),
-        quota: settings.quota,
+        agent_pool: settings.agent_pool,
+        attachment_limits: settings.attachment_limits.clone(),
+        content_quota_bytes: settings.content_quota_bytes,
         durability: settings.durability,
         agent_env: settings.agent_env.clone(),
-        allow_bypass: settings.allow_bypass,
-        no_commands: settings.no_commands,
+        allow_bypass_permissions: settings.allow_bypass_permissions,
+        disable_shell_commands: settings.disable_shell_commands,
         terminals: settings.terminals.clone(),
         install_agents: settings.install_agents,
         unattended: settings.unattended,
-        grants: settings.grants,
+        file_grants: settings.file_grants,
         session_roots: settings.session_roots.clone(),
-        private: private(wiring, settings),
+        private_paths: private_paths(wiring, settings),
         trusted_folders: settings.trusted_folders.clone(),
         permission_mode: settings.permission_mode.clone(),
         default_directory: wiring.environment.home.clone(),
@@ -305,14 +317,14 @@ pub(crate) fn options(
 }
 
 /// The host's own directories, and the files with secrets that the settings name.
-fn private(wiring: &Wiring, settings: &Settings) -> Vec<PathBuf> {
+fn private_paths(wiring: &Wiring, settings: &Settings) -> Vec<PathBuf> {
     let token = match &settings.token {
         TokenChoice::File(path) => Some(path.clone()),
         _ => None,
     };
     let config = settings.source.as_ref().map(|source| source.path().to_owned());
     let key = settings.tls.as_ref().map(|tls| tls.key.clone());
-    let directories = wiring.environment.own_directories(&settings.state_dir);
+    let directories = wiring.environment.private_directories(&settings.state_dir);
     directories.into_iter().chain([token, config, key].into_iter().flatten()).collect()
 }
 
@@ -330,9 +342,9 @@ pub(crate) fn choose_token(
     lock: &HostLock,
 ) -> Result<Option<SecretString>, StateError> {
     match &settings.token {
-        TokenChoice::Off => Ok(None),
+        TokenChoice::Disabled => Ok(None),
         TokenChoice::Given(token) => Ok(Some(token.clone())),
         TokenChoice::File(path) => read_token(path).map(Some),
-        TokenChoice::Kept => directory.token(lock).map(Some),
+        TokenChoice::StateDirectory => directory.load_or_create_token(lock).map(Some),
     }
 }

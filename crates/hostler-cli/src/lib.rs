@@ -9,25 +9,25 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod attach;
+mod attachments;
 mod browser;
-mod catalogue;
 mod client;
 mod commands;
 mod console;
-mod echo;
 mod environment;
+mod escape_text;
 mod exit;
 mod host;
 mod ports;
 mod progress;
 mod reload;
+mod session_lookup;
 mod settings;
 mod signals;
 mod state;
+mod terminal_mode;
 mod time;
 mod turn;
-mod visible;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -45,21 +45,22 @@ pub use console::Console;
 pub use environment::HostEnvironment;
 pub use exit::Exit;
 pub use ports::{
-    AgentDiag, BackgroundOnStop, ClaudeChoice, CopilotMode, CredentialSpec, CredentialStore, CredentialVault,
-    DeviceCode, DeviceLogin, DoctorCheck, Dollars, Durability, Finding, FleetOptions, FolderInspector, GatewayOptions,
-    GrantSetting, HostDiagnostics, HostLauncher, HostOptions, KeptCredential, KeptPlace, LaunchError, Level,
-    LimitSettings, PageAt, PriceSettings, ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningHost,
-    RunningProxy, TerminalOptions, TlsFiles, Unattended, UpstreamKind, UpstreamSettings, UpstreamSpec, VaultError,
-    VaultSettings, Wiring,
+    AgentDiagnostics, AgentPoolOptions, BackgroundOnStopSetting, ClaudeChoice, CopilotModeSetting, CredentialSpec,
+    CredentialStoreSetting, CredentialVaultPort, DeviceCodePrompt, DeviceLogin, DoctorCheck, DoctorFinding,
+    DollarAmount, DurabilitySetting, FileGrantSetting, FindingSeverity, FinishedRequestRecord, FolderInspector,
+    GatewayOptions, HostDiagnostics, HostLauncher, HostOptions, LaunchError, LimitSettings, PageEndpoint,
+    PriceSettings, ProxyLauncher, ProxyOptions, RequestSink, RunningHost, RunningProxy, SaveCredentialResult,
+    SavedCredentialLocation, TerminalOptions, TlsFiles, UnattendedSetting, UpstreamKind, UpstreamSettings,
+    UpstreamSpec, VaultError, VaultSettings, Wiring,
 };
 pub use settings::{DEFAULT_LISTEN, SettingsError};
 pub use signals::{Signal, Signals};
 pub use state::StateError;
 
-use args::{Cli, Command};
-use console::Style;
-use exit::Failure;
-use settings::Source;
+use args::{Cli, CliCommand};
+use console::TextStyle;
+use exit::CommandFailure;
+use settings::SettingsSource;
 
 /// What a command has of the process: its streams and its signals.
 pub struct Io {
@@ -80,11 +81,11 @@ impl fmt::Debug for Io {
 /// The whole command line, for the binary's `main`: builds the runtime, takes the process's streams and signals, and
 /// runs the command.
 pub fn main(args: impl IntoIterator<Item = OsString>, wiring: Wiring) -> ExitCode {
-    let mut console = Console::of_process(&wiring.environment);
+    let mut console = Console::for_process(&wiring.environment);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            console.note(&format!("The runtime cannot be started: {error}"), Style::Red);
+            console.write_note(&format!("The runtime cannot be started: {error}"), TextStyle::Red);
             return Exit::Failed.into();
         }
     };
@@ -95,7 +96,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, wiring: Wiring) -> ExitCod
                 execute(args, &wiring, &mut io).await
             }
             Err(error) => {
-                console.note(&format!("Signals cannot be received: {error}"), Style::Red);
+                console.write_note(&format!("Signals cannot be received: {error}"), TextStyle::Red);
                 Exit::Failed
             }
         }
@@ -109,63 +110,63 @@ pub fn main(args: impl IntoIterator<Item = OsString>, wiring: Wiring) -> ExitCod
 pub async fn execute(args: impl IntoIterator<Item = OsString>, wiring: &Wiring, io: &mut Io) -> Exit {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(error) => return say_usage(&error, &mut io.console),
+        Err(error) => return print_usage(&error, &mut io.console),
     };
     match dispatch(&cli, wiring, io).await {
         Ok(exit) => exit,
         Err(mut failure) => {
-            failure.say(&mut io.console);
+            failure.report(&mut io.console);
             failure.exit
         }
     }
 }
 
-async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failure> {
-    if let Command::Completions { shell } = cli.command {
-        return commands::completions(shell, &mut io.console);
+async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, CommandFailure> {
+    if let CliCommand::Completions { shell } = cli.command {
+        return commands::print_completions(shell, &mut io.console);
     }
-    let source = Source::new(cli.flags(), cli.common.config.as_deref(), &wiring.environment);
+    let source = SettingsSource::new(cli.flag_settings(), cli.common.config.as_deref(), &wiring.environment);
     let settings = Arc::new(source).load()?;
-    start_log(&settings.log, &wiring.log, &mut io.console);
+    start_logging(&settings.log_filter, &wiring.log_tap, &mut io.console);
     for warning in &settings.warnings {
-        io.console.note(warning, Style::Yellow);
+        io.console.write_note(warning, TextStyle::Yellow);
     }
     match &cli.command {
-        Command::Serve(_) => commands::serve(wiring, &settings, io).await,
-        Command::Run(args) => commands::run(args, wiring, &settings, io).await,
-        Command::Demo(args) => commands::demo(args.once, wiring, &settings, io).await,
-        Command::Sessions(command) => commands::sessions(command, wiring, &settings, io).await,
-        Command::Grants(command) => commands::grants(command, wiring, &settings, io).await,
-        Command::Link(args) => commands::link(args, &settings, io).await,
-        Command::Rules(command) => commands::rules(command, wiring, &settings, io).await,
-        Command::Trust(command) => commands::trust(command, wiring, &settings, io).await,
-        Command::Proxy(_) => commands::proxy(wiring, &settings, io).await,
-        Command::Agents(command) => commands::agents(command, wiring, &settings, io).await,
-        Command::Doctor(_) => commands::doctor(wiring, &settings, io).await,
-        Command::Completions { .. } => Ok(Exit::Done),
+        CliCommand::Serve(_) => commands::run_serve_command(wiring, &settings, io).await,
+        CliCommand::Run(args) => commands::run_run_command(args, wiring, &settings, io).await,
+        CliCommand::Demo(args) => commands::run_demo_command(args.once, wiring, &settings, io).await,
+        CliCommand::Sessions(command) => commands::run_sessions_command(command, wiring, &settings, io).await,
+        CliCommand::Grants(command) => commands::run_grants_command(command, wiring, &settings, io).await,
+        CliCommand::Link(args) => commands::run_link_command(args, &settings, io).await,
+        CliCommand::Rules(command) => commands::run_rules_command(command, wiring, &settings, io).await,
+        CliCommand::Trust(command) => commands::run_trust_command(command, wiring, &settings, io).await,
+        CliCommand::Proxy(_) => commands::run_proxy_command(wiring, &settings, io).await,
+        CliCommand::Agents(command) => commands::run_agents_command(command, wiring, &settings, io).await,
+        CliCommand::Doctor(_) => commands::run_doctor_command(wiring, &settings, io).await,
+        CliCommand::Completions { .. } => Ok(Exit::Done),
     }
 }
 
 /// Help goes to stdout and is a success, a wrong command line goes to stderr and is not.
-fn say_usage(error: &clap::Error, console: &mut Console) -> Exit {
+fn print_usage(error: &clap::Error, console: &mut Console) -> Exit {
     if error.use_stderr() {
-        console.note(error.to_string().trim_end(), Style::Plain);
+        console.write_note(error.to_string().trim_end(), TextStyle::Plain);
         return Exit::Usage;
     }
-    match console.out(&error.to_string()) {
+    match console.write_out(&error.to_string()) {
         Ok(()) => Exit::Done,
-        Err(error) => Failure::from(error).exit,
+        Err(error) => CommandFailure::from(error).exit,
     }
 }
 
-fn start_log(filter: &str, tap: &LogTap, console: &mut Console) {
+fn start_logging(filter: &str, tap: &LogTap, console: &mut Console) {
     let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| {
-        console.note("HOSTLER_LOG is not a log filter such as `debug`: using `warn`.", Style::Yellow);
+        console.write_note("HOSTLER_LOG is not a log filter such as `debug`: using `warn`.", TextStyle::Yellow);
         tracing_subscriber::EnvFilter::new("warn")
     });
     // In detail, libraries for sockets and HTTP log the bytes that pass through them: tokens, keys and prompts.
     let harmless = filter_fn(|event| event.target().starts_with("hostler") || *event.level() <= tracing::Level::WARN);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(console.err_has_colour());
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(console.err_has_color());
     let lines = lines.with_filter(filter.and(harmless));
     // Somebody who calls us may have a log already; then that one is used.
     let _already = tracing_subscriber::registry().with(lines).with(tap.layer()).try_init();

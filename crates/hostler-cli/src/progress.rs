@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hostler_driver::{InstallProgress, ProgressSink};
+use hostler_driver::{InstallProgress, InstallProgressSink};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::console::Console;
 
-const TICK: Duration = Duration::from_millis(100);
+const SPINNER_TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A sign of life, until there is something to read.
 #[derive(Debug)]
@@ -18,22 +18,22 @@ impl Spinner {
     /// Starts to spin, on a terminal.
     pub(crate) fn start(text: &'static str, console: &Console) -> Self {
         if !console.err_is_terminal() {
-            return Self::none();
+            return Self::hidden();
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
             bar.set_style(style);
         }
         bar.set_message(text);
-        bar.enable_steady_tick(TICK);
+        bar.enable_steady_tick(SPINNER_TICK_INTERVAL);
         Self(Some(bar))
     }
 
-    pub(crate) fn none() -> Self {
+    pub(crate) fn hidden() -> Self {
         Self(None)
     }
 
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn set_text(&self, text: &str) {
         if let Some(bar) = self.0.as_ref().filter(|_| !text.is_empty()) {
             bar.set_message(text.to_owned());
         }
@@ -54,30 +54,30 @@ impl Drop for Spinner {
 
 /// How far an install is: a bar on a terminal, a line per step elsewhere.
 #[derive(Debug)]
-pub(crate) struct InstallBar {
+pub(crate) struct InstallProgressBar {
     bar: ProgressBar,
 }
 
-impl InstallBar {
+impl InstallProgressBar {
     /// The bar, and where the installer reports to. `line` gets the steps where there is no terminal.
     pub(crate) fn new(
         title: String,
         console: &Console,
         line: impl Fn(&str) + Send + Sync + 'static,
-    ) -> (Self, ProgressSink) {
+    ) -> (Self, InstallProgressSink) {
         if !console.err_is_terminal() {
-            return (Self { bar: ProgressBar::hidden() }, plain_lines(title, line));
+            return (Self { bar: ProgressBar::hidden() }, plain_progress_sink(title, line));
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{msg} [{wide_bar}] {binary_bytes}/{binary_total_bytes}") {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_message(title.clone());
-        bar.enable_steady_tick(TICK);
+        bar.enable_steady_tick(SPINNER_TICK_INTERVAL);
         let sink = bar.clone();
         let report = move |progress| match progress {
             InstallProgress::Waiting => sink.set_message(format!("{title}: another process installs it, waiting")),
-            InstallProgress::Fetching { done, total } => {
+            InstallProgress::Fetching { done_bytes: done, total_bytes: total } => {
                 sink.set_message(title.clone());
                 sink.set_length(total.max(done));
                 sink.set_position(done);
@@ -91,19 +91,19 @@ impl InstallBar {
     }
 }
 
-impl Drop for InstallBar {
+impl Drop for InstallProgressBar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
 /// Says each step once, and every quarter of the way.
-fn plain_lines(title: String, line: impl Fn(&str) + Send + Sync + 'static) -> ProgressSink {
+fn plain_progress_sink(title: String, line: impl Fn(&str) + Send + Sync + 'static) -> InstallProgressSink {
     let last = Arc::new(Mutex::new(String::new()));
     Box::new(move |progress| {
         let text = match progress {
             InstallProgress::Waiting => format!("{title}: another process installs it, waiting"),
-            InstallProgress::Fetching { done, total } => {
+            InstallProgress::Fetching { done_bytes: done, total_bytes: total } => {
                 let quarters = (done.min(total) * 4).checked_div(total).unwrap_or(0);
                 format!("{title}: fetching, {} %", quarters * 25)
             }
@@ -124,14 +124,14 @@ mod tests {
     #[test]
     fn without_a_terminal_each_step_is_said_once() {
         let said = Arc::new(Mutex::new(Vec::new()));
-        let sink = plain_lines("claude".into(), {
+        let sink = plain_progress_sink("claude".into(), {
             let said = Arc::clone(&said);
             move |line| said.lock().unwrap().push(line.to_owned())
         });
         for done in 0..=100 {
-            sink(InstallProgress::Fetching { done, total: 100 });
+            sink(InstallProgress::Fetching { done_bytes: done, total_bytes: 100 });
         }
-        sink(InstallProgress::Fetching { done: 1, total: 0 });
+        sink(InstallProgress::Fetching { done_bytes: 1, total_bytes: 0 });
         sink(InstallProgress::Verifying);
         let said = said.lock().unwrap();
         assert_eq!(said.len(), 7, "{said:?}");

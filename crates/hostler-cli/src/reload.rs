@@ -11,86 +11,86 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use crate::console::Style;
+use crate::console::TextStyle;
 use crate::ports::{GatewayOptions, LaunchError};
-use crate::settings::{Settings, Source, Stamp, Value};
+use crate::settings::{ConfigFileStamp, SettingValue, Settings, SettingsSource};
 
-const POLL: Duration = Duration::from_millis(500);
+const CONFIG_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Notes that wait to be shown; more of them say nothing new.
-const NOTES: usize = 16;
+const NOTICE_QUEUE_SIZE: usize = 16;
 
 /// Something to tell about a changed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct ReloadNotice {
     pub(crate) text: String,
-    pub(crate) bad: bool,
+    pub(crate) is_warning: bool,
 }
 
-impl Note {
-    pub(crate) fn style(&self) -> Style {
-        if self.bad { Style::Yellow } else { Style::Plain }
+impl ReloadNotice {
+    pub(crate) fn style(&self) -> TextStyle {
+        if self.is_warning { TextStyle::Yellow } else { TextStyle::Plain }
     }
 }
 
 /// Gives a changed configuration to whoever runs with it.
-pub(crate) type Reconfigure = Arc<dyn Fn(GatewayOptions) -> Result<(), LaunchError> + Send + Sync>;
+pub(crate) type ReconfigureFn = Arc<dyn Fn(GatewayOptions) -> Result<(), LaunchError> + Send + Sync>;
 
 /// What a running gateway cannot take over although the settings could say it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bounds {
+pub(crate) struct ReloadConstraints {
     /// The variables that agents do not get, if agents are started.
-    pub(crate) hidden: Option<Vec<String>>,
+    pub(crate) withheld_variables: Option<Vec<String>>,
     /// Whether there is no place to count what is used.
-    pub(crate) unlimited: bool,
+    pub(crate) has_no_ledger: bool,
 }
 
 /// Follows the configuration file until dropped.
 #[derive(Debug)]
-pub(crate) struct Reloader {
+pub(crate) struct ConfigReloader {
     task: JoinHandle<()>,
-    now: Arc<Notify>,
+    reload_requested: Arc<Notify>,
 }
 
-impl Reloader {
+impl ConfigReloader {
     /// Begins to follow the file of these settings; notes go to `tell`. Settings without a file are not followed.
     pub(crate) fn start(
         settings: &Settings,
-        bounds: Bounds,
-        reconfigure: Reconfigure,
-        tell: impl Fn(Note) + Send + 'static,
+        bounds: ReloadConstraints,
+        reconfigure: ReconfigureFn,
+        tell: impl Fn(ReloadNotice) + Send + 'static,
     ) -> Option<Self> {
-        let mut follower = Follower::new(settings, bounds)?;
+        let mut follower = ConfigFileWatcher::new(settings, bounds)?;
         let now = Arc::new(Notify::new());
         let wanted = Arc::clone(&now);
         let task = tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    () = follower.changed() => {}
+                    () = follower.wait_for_change() => {}
                     () = wanted.notified() => {}
                 }
-                for note in follower.read(&*reconfigure) {
+                for note in follower.reload(&*reconfigure) {
                     tell(note);
                 }
             }
         });
-        Some(Self { task, now })
+        Some(Self { task, reload_requested: now })
     }
 
     /// Reads the file now.
-    pub(crate) fn now(&self) {
-        self.now.notify_one();
+    pub(crate) fn reload_now(&self) {
+        self.reload_requested.notify_one();
     }
 }
 
-impl Drop for Reloader {
+impl Drop for ConfigReloader {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// Notes for somebody who reads them when there is time.
-pub(crate) fn notes() -> (impl Fn(Note) + Send + 'static, mpsc::Receiver<Note>) {
-    let (sender, receiver) = mpsc::channel(NOTES);
+pub(crate) fn notice_channel() -> (impl Fn(ReloadNotice) + Send + 'static, mpsc::Receiver<ReloadNotice>) {
+    let (sender, receiver) = mpsc::channel(NOTICE_QUEUE_SIZE);
     let tell = move |note| {
         let _full_is_enough = sender.try_send(note);
     };
@@ -98,8 +98,8 @@ pub(crate) fn notes() -> (impl Fn(Note) + Send + 'static, mpsc::Receiver<Note>) 
 }
 
 /// Notes for the log, where nobody waits for them.
-pub(crate) fn log(note: Note) {
-    if note.bad {
+pub(crate) fn log_notice(note: ReloadNotice) {
+    if note.is_warning {
         tracing::warn!("{}", note.text);
     } else {
         tracing::info!("{}", note.text);
@@ -107,57 +107,60 @@ pub(crate) fn log(note: Note) {
 }
 
 /// What was read last, and what is in force.
-struct Follower {
-    source: Arc<Source>,
-    bounds: Bounds,
+struct ConfigFileWatcher {
+    source: Arc<SettingsSource>,
+    bounds: ReloadConstraints,
     gateway: GatewayOptions,
-    restart: BTreeMap<&'static str, Value>,
+    restart_settings: BTreeMap<&'static str, SettingValue>,
     /// The file that was read.
-    read: Option<Stamp>,
+    read_stamp: Option<ConfigFileStamp>,
     /// The file as it was seen last.
-    seen: Option<Stamp>,
+    seen_stamp: Option<ConfigFileStamp>,
 }
 
-impl Follower {
-    fn new(settings: &Settings, bounds: Bounds) -> Option<Self> {
+impl ConfigFileWatcher {
+    fn new(settings: &Settings, bounds: ReloadConstraints) -> Option<Self> {
         Some(Self {
             source: Arc::clone(settings.source.as_ref()?),
             bounds,
             gateway: settings.gateway.clone(),
-            restart: settings.restart.clone(),
-            read: settings.stamp,
-            seen: settings.stamp,
+            restart_settings: settings.restart_settings.clone(),
+            read_stamp: settings.config_stamp,
+            seen_stamp: settings.config_stamp,
         })
     }
 
     /// Returns when the file is another one than the one that was read, and has stayed the same for a while: editors
     /// write in several steps.
-    async fn changed(&mut self) {
-        let mut ticks = tokio::time::interval(POLL);
+    async fn wait_for_change(&mut self) {
+        let mut ticks = tokio::time::interval(CONFIG_POLL_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let now = self.source.stamp();
-            let settled = std::mem::replace(&mut self.seen, now) == now;
-            if settled && now != self.read {
+            let settled = std::mem::replace(&mut self.seen_stamp, now) == now;
+            if settled && now != self.read_stamp {
                 return;
             }
         }
     }
 
     /// Reads the file and applies what can be applied.
-    fn read(&mut self, reconfigure: &dyn Fn(GatewayOptions) -> Result<(), LaunchError>) -> Vec<Note> {
-        self.read = self.source.stamp();
-        let stays = |why: String| vec![Note { text: format!("{why} The configuration stays as it was."), bad: true }];
-        let settings = match self.source.load_again() {
+    fn reload(&mut self, reconfigure: &dyn Fn(GatewayOptions) -> Result<(), LaunchError>) -> Vec<ReloadNotice> {
+        self.read_stamp = self.source.stamp();
+        let stays = |why: String| {
+            vec![ReloadNotice { text: format!("{why} The configuration stays as it was."), is_warning: true }]
+        };
+        let settings = match self.source.reload() {
             Ok(settings) => settings,
             Err(error) => return stays(error.to_string()),
         };
-        self.read = settings.stamp;
-        if let Some(why) = self.out_of_bounds(&settings) {
+        self.read_stamp = settings.config_stamp;
+        if let Some(why) = self.violated_constraint(&settings) {
             return stays(why);
         }
-        let mut notes: Vec<Note> = settings.warnings.into_iter().map(|text| Note { text, bad: true }).collect();
+        let mut notes: Vec<ReloadNotice> =
+            settings.warnings.into_iter().map(|text| ReloadNotice { text, is_warning: true }).collect();
         if settings.gateway != self.gateway {
             if let Err(error) = reconfigure(settings.gateway.clone()) {
                 return stays(error.to_string());
@@ -165,31 +168,37 @@ impl Follower {
             self.gateway = settings.gateway;
             let names: Vec<&str> = self.gateway.upstreams.iter().map(|spec| spec.name.as_str()).collect();
             let path = self.source.path().display();
-            notes.push(Note { text: format!("{path} was read anew; upstreams: {}.", names.join(", ")), bad: false });
+            notes.push(ReloadNotice {
+                text: format!("{path} was read anew; upstreams: {}.", names.join(", ")),
+                is_warning: false,
+            });
         }
-        let changed = changed_names(&self.restart, &settings.restart);
-        self.restart = settings.restart;
+        let changed = changed_setting_names(&self.restart_settings, &settings.restart_settings);
+        self.restart_settings = settings.restart_settings;
         if !changed.is_empty() {
             let text = format!("What has changed of {} counts from the next start.", changed.join(", "));
-            notes.push(Note { text, bad: true });
+            notes.push(ReloadNotice { text, is_warning: true });
         }
         notes
     }
 
-    fn out_of_bounds(&self, settings: &Settings) -> Option<String> {
-        if let Some(hidden) = &self.bounds.hidden
+    fn violated_constraint(&self, settings: &Settings) -> Option<String> {
+        if let Some(hidden) = &self.bounds.withheld_variables
             && let Some(name) = settings.credential_variables.iter().find(|name| !hidden.contains(name))
         {
             return Some(format!(
                 "The agents that run can see the variable {name}: start the host again to use it for a key."
             ));
         }
-        (self.bounds.unlimited && settings.gateway.limits.any())
+        (self.bounds.has_no_ledger && settings.gateway.limits.has_limits())
             .then(|| "What is used is not being counted: start the proxy again to have limits.".to_owned())
     }
 }
 
-fn changed_names(before: &BTreeMap<&'static str, Value>, after: &BTreeMap<&'static str, Value>) -> Vec<&'static str> {
+fn changed_setting_names(
+    before: &BTreeMap<&'static str, SettingValue>,
+    after: &BTreeMap<&'static str, SettingValue>,
+) -> Vec<&'static str> {
     let mut names: Vec<_> = before.keys().chain(after.keys()).copied().collect();
     names.sort_unstable();
     names.dedup();

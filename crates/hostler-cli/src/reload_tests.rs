@@ -8,31 +8,31 @@ use crate::environment::HostEnvironment;
 struct Fixture {
     _scratch: tempfile::TempDir,
     path: PathBuf,
-    follower: Follower,
+    follower: ConfigFileWatcher,
     applied: Mutex<Vec<GatewayOptions>>,
 }
 
 impl Fixture {
-    fn new(text: &str, bounds: Bounds) -> Self {
+    fn new(text: &str, bounds: ReloadConstraints) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("config.toml");
         std::fs::write(&path, text).unwrap();
         let environment = HostEnvironment::from_vars([], scratch.path().to_owned(), scratch.path().to_owned());
-        let source = Arc::new(Source::new(Vec::new(), Some(Path::new("config.toml")), &environment));
+        let source = Arc::new(SettingsSource::new(Vec::new(), Some(Path::new("config.toml")), &environment));
         let settings = source.load().unwrap();
-        let follower = Follower::new(&settings, bounds).unwrap();
+        let follower = ConfigFileWatcher::new(&settings, bounds).unwrap();
         Self { _scratch: scratch, path, follower, applied: Mutex::default() }
     }
 
     /// Writes the file and has it read.
-    fn write(&mut self, text: &str) -> Vec<Note> {
+    fn write(&mut self, text: &str) -> Vec<ReloadNotice> {
         std::fs::write(&self.path, text).unwrap();
         self.read()
     }
 
-    fn read(&mut self) -> Vec<Note> {
+    fn read(&mut self) -> Vec<ReloadNotice> {
         let (follower, applied) = (&mut self.follower, &self.applied);
-        follower.read(&|options| {
+        follower.reload(&|options| {
             if options.upstreams.iter().any(|spec| spec.name == "impossible") {
                 return Err(LaunchError::Other("That is impossible.".to_owned()));
             }
@@ -53,25 +53,25 @@ const SCRIPTED: &str = "upstream = 'scripted'\n";
 
 #[test]
 fn a_changed_file_is_applied_and_an_unchanged_one_is_not() {
-    let mut fixture = Fixture::new(SCRIPTED, Bounds::default());
+    let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints::default());
     assert_eq!(fixture.read(), []);
     let notes = fixture.write(&format!("{SCRIPTED}[upstreams.toy]\nkind = 'scripted'\n"));
     let text = format!("{} was read anew; upstreams: scripted, toy.", fixture.path.display());
-    assert_eq!(notes, [Note { text, bad: false }]);
+    assert_eq!(notes, [ReloadNotice { text, is_warning: false }]);
     assert_eq!(fixture.read(), []);
     assert_eq!(fixture.applied(), ["scripted,toy"]);
 }
 
 #[test]
 fn a_file_with_a_mistake_leaves_everything_as_it_was_and_says_so() {
-    let mut fixture = Fixture::new(SCRIPTED, Bounds::default());
+    let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints::default());
     for (text, part) in [
         ("upstream = ", "line 1"),
         ("upstream = 'acme'", "must be one of"),
         ("upstream = 'impossible'\n[upstreams.impossible]\nkind = 'scripted'", "That is impossible."),
     ] {
         let notes = fixture.write(text);
-        assert!(notes.len() == 1 && notes[0].bad, "{notes:?}");
+        assert!(notes.len() == 1 && notes[0].is_warning, "{notes:?}");
         assert!(notes[0].text.contains(part), "{notes:?}");
         assert!(notes[0].text.ends_with("The configuration stays as it was."), "{notes:?}");
     }
@@ -83,11 +83,11 @@ fn a_file_with_a_mistake_leaves_everything_as_it_was_and_says_so() {
 
 #[test]
 fn what_needs_a_restart_is_named_once() {
-    let mut fixture = Fixture::new(SCRIPTED, Bounds::default());
+    let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints::default());
     let changed = format!("{SCRIPTED}listen = '127.0.0.1:1'\nclaude = 'js'\nmodel = 'm'\n[agent.env]\nA = 'b'");
     let notes = fixture.write(&changed);
     let text = "What has changed of agent.env, claude, listen counts from the next start.".to_owned();
-    assert_eq!(notes, [Note { text, bad: true }]);
+    assert_eq!(notes, [ReloadNotice { text, is_warning: true }]);
     assert_eq!(fixture.read(), []);
     assert_eq!(fixture.applied(), Vec::<String>::new());
     let notes = fixture.write(&format!("{changed}\n[files]\ngrant = 'always'"));
@@ -97,11 +97,14 @@ fn what_needs_a_restart_is_named_once() {
 #[test]
 fn a_variable_that_agents_can_see_is_not_taken_for_a_key() {
     let hidden = vec!["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "OPENAI_API_KEY", "HOSTLER_UPSTREAM_KEY", "OLD"];
-    let bounds = Bounds { hidden: Some(hidden.into_iter().map(str::to_owned).collect()), unlimited: false };
+    let bounds = ReloadConstraints {
+        withheld_variables: Some(hidden.into_iter().map(str::to_owned).collect()),
+        has_no_ledger: false,
+    };
     let mut fixture = Fixture::new(SCRIPTED, bounds);
     let table = |variable: &str| format!("{SCRIPTED}[upstreams.w]\nkind = 'anthropic'\nkey-env = '{variable}'");
     let notes = fixture.write(&table("NEW"));
-    assert!(notes[0].bad && notes[0].text.contains("variable NEW"), "{notes:?}");
+    assert!(notes[0].is_warning && notes[0].text.contains("variable NEW"), "{notes:?}");
     assert_eq!(fixture.applied(), Vec::<String>::new());
     fixture.write(&table("OLD"));
     assert_eq!(fixture.applied(), ["scripted,w"]);
@@ -109,8 +112,8 @@ fn a_variable_that_agents_can_see_is_not_taken_for_a_key() {
 
 #[test]
 fn limits_are_not_taken_over_where_nothing_is_counted() {
-    let mut fixture = Fixture::new(SCRIPTED, Bounds { hidden: None, unlimited: true });
+    let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints { withheld_variables: None, has_no_ledger: true });
     let notes = fixture.write(&format!("{SCRIPTED}[limits]\nday-requests = 1"));
-    assert!(notes[0].bad && notes[0].text.contains("start the proxy again"), "{notes:?}");
+    assert!(notes[0].is_warning && notes[0].text.contains("start the proxy again"), "{notes:?}");
     assert_eq!(fixture.applied(), Vec::<String>::new());
 }

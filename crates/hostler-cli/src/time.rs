@@ -1,11 +1,11 @@
 //! Timestamps as AHP wants them.
 
 /// Now, in RFC 3339 with milliseconds and `Z`.
-pub(crate) fn now() -> String {
-    format(jiff::Timestamp::now())
+pub(crate) fn now_rfc3339() -> String {
+    format_rfc3339(jiff::Timestamp::now())
 }
 
-fn format(timestamp: jiff::Timestamp) -> String {
+fn format_rfc3339(timestamp: jiff::Timestamp) -> String {
     format!("{timestamp:.3}")
 }
 
@@ -13,6 +13,6 @@ fn format(timestamp: jiff::Timestamp) -> String {
 mod tests {
     #[test]
     fn timestamps_have_milliseconds_and_z() {
-        assert_eq!(super::format(jiff::Timestamp::from_millisecond(0).unwrap()), "1970-01-01T00:00:00.000Z");
+        assert_eq!(super::format_rfc3339(jiff::Timestamp::from_millisecond(0).unwrap()), "1970-01-01T00:00:00.000Z");
     }
 }

@@ -6,18 +6,18 @@ mod support;
 
 use hostler_cli::Exit;
 use serde_json::{Value, json};
-use support::Stage;
-use support::host::{Beat, FakeLauncher, answer, complete};
+use support::CommandFixture;
+use support::host::{FakeHostLauncher, HostScriptStep, answer_steps, turn_complete};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-fn host() -> FakeLauncher {
-    FakeLauncher::new(answer(&["seen"]).into_iter().chain([complete()]))
+fn host() -> FakeHostLauncher {
+    FakeHostLauncher::new(answer_steps(&["seen"]).into_iter().chain([turn_complete()]))
 }
 
 /// A stage with files in its working directory.
-fn stage() -> Stage {
-    let stage = Stage::new();
+fn stage() -> CommandFixture {
+    let stage = CommandFixture::new();
     let at = |name: &str| stage.scratch.path().join("project").join(name);
     std::fs::write(at("shot.png"), PNG).unwrap();
     std::fs::write(at("notes.txt"), "words").unwrap();
@@ -28,8 +28,8 @@ fn stage() -> Stage {
 }
 
 /// The attachments of the message that was sent.
-fn sent(launcher: &FakeLauncher) -> Value {
-    let dispatched = launcher.seen.params("dispatchAction");
+fn sent(launcher: &FakeHostLauncher) -> Value {
+    let dispatched = launcher.recorded.params("dispatchAction");
     assert_eq!(dispatched.len(), 1);
     dispatched[0]["action"]["message"]["attachments"].clone()
 }
@@ -52,16 +52,16 @@ async fn files_are_sent_in_their_order_as_what_they_are_and_a_directory_as_its_p
             "data": "" },
     ]);
     assert_eq!(sent(&launcher), expected);
-    let asked = &launcher.seen.params("hostler/planAttachments")[0];
+    let asked = &launcher.recorded.params("hostler/planAttachments")[0];
     assert_eq!(asked["attachments"], expected, "the host was asked about the same");
-    assert_eq!(asked["channel"], launcher.seen.params("dispatchAction")[0]["channel"]);
+    assert_eq!(asked["channel"], launcher.recorded.params("dispatchAction")[0]["channel"]);
 }
 
 #[tokio::test]
 async fn a_message_without_files_asks_for_no_plan_and_one_without_words_needs_files() {
     let (mut stage_, launcher) = (stage(), host());
     assert_eq!(stage_.run(&["run", "hi"], &launcher).await, Exit::Done);
-    assert!(launcher.seen.params("hostler/planAttachments").is_empty() && sent(&launcher).is_null());
+    assert!(launcher.recorded.params("hostler/planAttachments").is_empty() && sent(&launcher).is_null());
     let (mut stage_, launcher) = (stage(), host());
     assert_eq!(stage_.run(&["run", "", "--attach", "shot.png"], &launcher).await, Exit::Done);
     assert_eq!(sent(&launcher)[0]["label"], "shot.png");
@@ -73,7 +73,7 @@ async fn a_message_without_files_asks_for_no_plan_and_one_without_words_needs_fi
 async fn warnings_are_told_on_stderr_and_the_message_is_sent() {
     let mut stage = stage();
     let warning = json!({ "kind": "shrunk", "sentence": "it was made smaller\u{1b}[2J" });
-    let launcher = host().planning(json!({ "ok": true, "files": [
+    let launcher = host().with_attachment_plan(json!({ "ok": true, "files": [
         { "label": "shot.png", "decision": "send", "warnings": [warning], "contentType": "image/png", "bytes": 8 }] }));
     assert_eq!(stage.run(&["run", "look", "--attach", "shot.png"], &launcher).await, Exit::Done);
     assert_eq!(stage.out.text(), "seen");
@@ -91,12 +91,12 @@ fn rejection() -> Value {
 #[tokio::test]
 async fn a_rejection_names_every_file_and_nothing_is_sent() {
     let args = ["run", "look", "--attach", "shot.png", "--attach", "notes.txt", "--attach", "empty"];
-    let (mut stage_, launcher) = (stage(), host().planning(rejection()));
+    let (mut stage_, launcher) = (stage(), host().with_attachment_plan(rejection()));
     assert_eq!(stage_.run(&args, &launcher).await, Exit::Failed);
     assert_eq!(stage_.out.text(), "");
     assert_eq!(stage_.err.text(), "✗ shot.png: it is damaged\n✗ notes.txt: attachment_too_large\nNothing was sent.\n");
-    assert!(launcher.seen.params("dispatchAction").is_empty());
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1, "the host that was started is gone");
+    assert!(launcher.recorded.params("dispatchAction").is_empty());
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1, "the host that was started is gone");
 
     let mut json_ = stage();
     let args: Vec<_> = args.into_iter().chain(["--json"]).collect();
@@ -110,7 +110,7 @@ async fn a_rejection_names_every_file_and_nothing_is_sent() {
 #[tokio::test]
 async fn a_message_that_is_refused_as_a_whole_says_why() {
     let mut stage = stage();
-    let launcher = host().planning(json!({ "ok": false, "reason": "too many pictures", "files": [] }));
+    let launcher = host().with_attachment_plan(json!({ "ok": false, "reason": "too many pictures", "files": [] }));
     assert_eq!(stage.run(&["run", "look", "--attach", "shot.png"], &launcher).await, Exit::Failed);
     assert_eq!(stage.err.text(), "too many pictures\nNothing was sent.\n");
 }
@@ -119,7 +119,7 @@ async fn a_message_that_is_refused_as_a_whole_says_why() {
 async fn with_json_the_plan_comes_before_the_envelopes() {
     let mut stage = stage();
     let file = json!({ "label": "shot.png", "decision": "send", "warnings": [], "bytes": 8 });
-    let launcher = host().planning(json!({ "ok": true, "files": [file] }));
+    let launcher = host().with_attachment_plan(json!({ "ok": true, "files": [file] }));
     assert_eq!(stage.run(&["run", "--json", "look", "--attach", "shot.png"], &launcher).await, Exit::Done);
     let lines: Vec<Value> = stage.out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0], json!({ "attachment": file }));
@@ -143,7 +143,7 @@ async fn what_cannot_be_read_is_a_mistake_of_the_command_line_and_no_host_is_nee
         let args: Vec<_> = ["run", "look"].into_iter().chain(args.iter().flat_map(|name| ["--attach", name])).collect();
         assert_eq!(stage.run(&args, &launcher).await, Exit::Usage);
         assert_eq!((stage.out.text().as_str(), stage.err.text().as_str()), ("", expected));
-        assert!(launcher.seen.options.lock().unwrap().is_empty(), "no host was started");
+        assert!(launcher.recorded.options.lock().unwrap().is_empty(), "no host was started");
     }
     let mut both = stage();
     assert_eq!(both.run(&["run", "-", "--attach", "-"], &host()).await, Exit::Usage);
@@ -168,14 +168,14 @@ async fn what_is_too_much_is_refused_before_it_is_read() {
         (&["empty", "empty", "empty"], Exit::Usage, "3 files are attached, and a message may carry 2.\n"),
     ] {
         let (mut stage, launcher) = (stage(), host());
-        stage.configure(LIMITS);
+        stage.write_config(LIMITS);
         stage.stdin = vec![b'x'; 1 << 20];
         let args: Vec<_> =
             ["run", "look"].into_iter().chain(files.iter().flat_map(|name| ["--attach", name])).collect();
         assert_eq!((stage.run(&args, &launcher).await, stage.err.text().as_str()), (exit, expected));
     }
     let mut json_ = stage();
-    json_.configure(LIMITS);
+    json_.write_config(LIMITS);
     json_.stdin = vec![b'x'; 9];
     assert_eq!(json_.run(&["run", "--json", "x", "--attach", "-"], &host()).await, Exit::Failed);
     let line: Value = serde_json::from_str(json_.out.text().trim()).unwrap();
@@ -187,10 +187,12 @@ async fn behind_a_running_turn_the_message_waits_with_its_files() {
     let mut stage = stage();
     let session = json!({ "resource": "claude:/1f0c0000-0000-4000-8000-000000000000", "provider": "claude",
         "title": "", "status": 8, "createdAt": "2026-01-01T00:00:00.000Z", "modifiedAt": "2026-01-01T00:00:00.000Z" });
-    let launcher = FakeLauncher::new([Beat::Reject("the queue is full")]).keeping(vec![session], json!([])).busy();
+    let launcher = FakeHostLauncher::new([HostScriptStep::Reject("the queue is full")])
+        .with_sessions(vec![session], json!([]))
+        .with_running_turn();
     let args = ["run", "--session", "1f0c", "look", "--attach", "notes.txt"];
     assert_eq!(stage.run(&args, &launcher).await, Exit::Failed);
-    assert_eq!(launcher.seen.actions(), ["chat/pendingMessageSet"]);
+    assert_eq!(launcher.recorded.actions(), ["chat/pendingMessageSet"]);
     assert_eq!(sent(&launcher)[0]["data"], "d29yZHM=");
     assert!(stage.err.text().contains("the queue is full"), "{}", stage.err.text());
 }

@@ -8,24 +8,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::BoxFuture;
-use hostler_cli::{CredentialSpec, DoctorCheck, Exit, Finding, Signal, Wiring};
+use hostler_cli::{CredentialSpec, DoctorCheck, DoctorFinding, Exit, Signal, Wiring};
 use serde_json::{Value, json};
-use support::host::{Beat, FakeLauncher, answer, complete, error};
+use support::host::{FakeHostLauncher, HostScriptStep, answer_steps, turn_complete, turn_error};
 use support::installer::FakeInstaller;
-use support::{Stage, names};
+use support::{CommandFixture, entry_names};
 
-fn demo_script() -> Vec<Beat> {
+fn demo_script() -> Vec<HostScriptStep> {
     let usage = json!({ "type": "chat/usage", "usage": { "inputTokens": 12, "outputTokens": 3, "model": "scripted" } });
-    answer(&["Hello", " there.\nBye"]).into_iter().chain([Beat::Chat(usage), complete()]).collect()
+    answer_steps(&["Hello", " there.\nBye"]).into_iter().chain([HostScriptStep::Chat(usage), turn_complete()]).collect()
 }
 
 #[tokio::test]
 async fn the_demo_shows_every_hop_and_leaves_nothing_behind() {
-    let mut stage = Stage::new().var("HOSTLER_UPSTREAM", "anthropic").var("ANTHROPIC_API_KEY", "sk-planted");
-    let launcher = FakeLauncher::new(demo_script());
+    let mut stage =
+        CommandFixture::new().with_var("HOSTLER_UPSTREAM", "anthropic").with_var("ANTHROPIC_API_KEY", "sk-planted");
+    let launcher = FakeHostLauncher::new(demo_script());
     let mut wiring = stage.wiring(&launcher);
     wiring.installers = vec![Arc::new(FakeInstaller::missing(stage.scratch.path()))];
-    assert_eq!(stage.run_wired(&["demo", "--once"], wiring).await, Exit::Done);
+    assert_eq!(stage.run_with_wiring(&["demo", "--once"], wiring).await, Exit::Done);
 
     let text = stage.out.text();
     let mut rest = text.as_str();
@@ -54,19 +55,19 @@ async fn the_demo_shows_every_hop_and_leaves_nothing_behind() {
                      claude 2.1.325 (native): verifying\nclaude 2.1.325 (native) is installed: ";
     assert!(stage.err.text().starts_with(installed), "{}", stage.err.text());
 
-    assert_eq!(names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
+    assert_eq!(entry_names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
     assert!(!stage.state_dir().exists());
-    let options = launcher.seen.options.lock().unwrap();
+    let options = launcher.recorded.options.lock().unwrap();
     assert_eq!(options[0].gateway.upstreams.len(), 1);
     assert_eq!(options[0].gateway.upstreams[0].credential, CredentialSpec::None);
     assert!(options[0].agent_env.iter().any(|(name, _)| name == "CLAUDE_CONFIG_DIR"));
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
 }
 
 #[tokio::test]
 async fn the_demo_keeps_serving_until_it_is_interrupted() {
-    let mut stage = Stage::new();
-    let launcher = FakeLauncher::new(demo_script());
+    let mut stage = CommandFixture::new();
+    let launcher = FakeHostLauncher::new(demo_script());
     let demo = tokio::spawn(stage.command(&["demo"], stage.wiring(&launcher)));
     stage.err.wait_for("Ctrl-C ends the demo.").await;
     let text = stage.err.text();
@@ -76,44 +77,44 @@ async fn the_demo_keeps_serving_until_it_is_interrupted() {
     );
     stage.signal.send(Signal::Interrupt).await.unwrap();
     assert_eq!(demo.await.unwrap(), Exit::Done);
-    assert_eq!(names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
+    assert_eq!(entry_names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_demo_that_fails_says_so_and_leaves_nothing_behind() {
-    let mut stage = Stage::new();
-    let launcher = FakeLauncher::new([error("auth", "Refused.")]);
+    let mut stage = CommandFixture::new();
+    let launcher = FakeHostLauncher::new([turn_error("auth", "Refused.")]);
     assert_eq!(stage.run(&["demo", "--once"], &launcher).await, Exit::UpstreamRefused);
     assert!(stage.err.text().starts_with("Refused."), "{}", stage.err.text());
-    assert_eq!(names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+    assert_eq!(entry_names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
 }
 
-fn wiring(stage: &Stage, installer: FakeInstaller) -> Wiring {
-    Wiring { installers: vec![Arc::new(installer)], ..stage.wiring(&FakeLauncher::new([])) }
+fn wiring(stage: &CommandFixture, installer: FakeInstaller) -> Wiring {
+    Wiring { installers: vec![Arc::new(installer)], ..stage.wiring(&FakeHostLauncher::new([])) }
 }
 
 #[tokio::test]
 async fn an_install_says_its_steps_and_where_it_is() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let installer = FakeInstaller::missing(stage.scratch.path());
     let wiring = wiring(&stage, installer);
-    assert_eq!(stage.run_wired(&["agents", "install", "claude", "--build", "js"], wiring).await, Exit::Done);
+    assert_eq!(stage.run_with_wiring(&["agents", "install", "claude", "--build", "js"], wiring).await, Exit::Done);
     let text = stage.err.text();
     assert!(text.contains("claude 2.1.325 (js): verifying\nclaude 2.1.325 (js) is installed: "), "{text}");
 }
 
 #[tokio::test]
 async fn a_failed_install_is_the_installers_sentence_and_code_3() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let wiring = wiring(&stage, FakeInstaller::failing("The registry cannot be reached: check the network."));
-    assert_eq!(stage.run_wired(&["agents", "install", "claude"], wiring).await, Exit::AgentMissing);
+    assert_eq!(stage.run_with_wiring(&["agents", "install", "claude"], wiring).await, Exit::AgentMissing);
     assert!(stage.err.text().ends_with("The registry cannot be reached: check the network.\n"));
 }
 
 #[tokio::test]
 async fn an_install_that_is_interrupted_is_stopped_before_the_command_ends() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let installer = FakeInstaller::hanging(stage.scratch.path());
     let wiring = wiring(&stage, installer.clone());
     let installing = tokio::spawn(stage.command(&["agents", "install", "claude"], wiring));
@@ -125,19 +126,19 @@ async fn an_install_that_is_interrupted_is_stopped_before_the_command_ends() {
 #[tokio::test]
 async fn an_unknown_agent_or_build_is_a_usage_error() {
     for args in [&["agents", "install", "codex"][..], &["agents", "install", "claude", "--build", "wasm"]] {
-        let mut stage = Stage::new();
+        let mut stage = CommandFixture::new();
         let wiring = wiring(&stage, FakeInstaller::missing(stage.scratch.path()));
-        assert_eq!(stage.run_wired(args, wiring).await, Exit::Usage);
+        assert_eq!(stage.run_with_wiring(args, wiring).await, Exit::Usage);
         assert!(stage.err.text().contains("choose one of "), "{}", stage.err.text());
     }
 }
 
 #[tokio::test]
 async fn the_list_shows_each_build_and_where_it_is() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let installer = FakeInstaller::installed(stage.scratch.path());
     let wiring = wiring(&stage, installer);
-    assert_eq!(stage.run_wired(&["agents", "list"], wiring).await, Exit::Done);
+    assert_eq!(stage.run_with_wiring(&["agents", "list"], wiring).await, Exit::Done);
     let text = stage.out.text();
     let path = stage.scratch.path().join("claude").display().to_string();
     let columns: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -152,15 +153,15 @@ impl DoctorCheck for Broken {
         "store"
     }
 
-    fn run(&self) -> BoxFuture<'_, Vec<Finding>> {
-        Box::pin(async { vec![Finding::problem("The journal is damaged.", "Restore it.")] })
+    fn run(&self) -> BoxFuture<'_, Vec<DoctorFinding>> {
+        Box::pin(async { vec![DoctorFinding::problem("The journal is damaged.", "Restore it.")] })
     }
 }
 
 #[tokio::test]
 async fn the_doctor_is_content_with_an_installed_agent_and_shows_no_key() {
-    let mut stage = Stage::new().var("HOSTLER_UPSTREAM_KEY", "sk-planted");
-    let launcher = FakeLauncher::new([]);
+    let mut stage = CommandFixture::new().with_var("HOSTLER_UPSTREAM_KEY", "sk-planted");
+    let launcher = FakeHostLauncher::new([]);
     assert_eq!(stage.run(&["doctor"], &launcher).await, Exit::Done);
     let text = stage.out.text();
     assert!(text.contains("claude 2.1.325 (native) is installed."), "{text}");
@@ -172,15 +173,15 @@ async fn the_doctor_is_content_with_an_installed_agent_and_shows_no_key() {
 
 #[tokio::test]
 async fn the_doctors_code_tells_a_missing_agent_from_other_problems() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let missing = wiring(&stage, FakeInstaller::missing(stage.scratch.path()));
-    assert_eq!(stage.run_wired(&["doctor"], missing).await, Exit::AgentMissing);
+    assert_eq!(stage.run_with_wiring(&["doctor"], missing).await, Exit::AgentMissing);
     assert!(stage.out.text().contains("→ Run `hostler agents install claude --build native`."));
 
-    let mut stage = Stage::new();
-    let mut broken = stage.wiring(&FakeLauncher::new([]));
-    broken.doctor = vec![Arc::new(Broken)];
-    assert_eq!(stage.run_wired(&["doctor", "--json"], broken).await, Exit::Failed);
+    let mut stage = CommandFixture::new();
+    let mut broken = stage.wiring(&FakeHostLauncher::new([]));
+    broken.doctor_checks = vec![Arc::new(Broken)];
+    assert_eq!(stage.run_with_wiring(&["doctor", "--json"], broken).await, Exit::Failed);
     let report: Vec<Value> = serde_json::from_str(&stage.out.text()).unwrap();
     let last = json!({ "check": "store", "level": "problem", "text": "The journal is damaged.", "fix": "Restore it." });
     assert_eq!(report.last(), Some(&last));
@@ -188,11 +189,11 @@ async fn the_doctors_code_tells_a_missing_agent_from_other_problems() {
 
 #[tokio::test]
 async fn the_doctor_finds_the_host_that_runs() {
-    let mut server = Stage::new();
-    let launcher = FakeLauncher::new([]);
+    let mut server = CommandFixture::new();
+    let launcher = FakeHostLauncher::new([]);
     let serving = tokio::spawn(server.command(&["serve", "--listen", "127.0.0.1:0"], server.wiring(&launcher)));
     server.out.wait_for("READY:").await;
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let state_dir = server.state_dir().display().to_string();
     assert_eq!(stage.run(&["doctor", "--state-dir", &state_dir], &launcher).await, Exit::Done);
     let host = format!("A host runs as process {} at 127.0.0.1:", std::process::id());
@@ -208,8 +209,8 @@ async fn completions_and_help_go_to_stdout() {
         (&["--help"], "hostler demo"),
         (&["--version"], concat!("hostler ", env!("CARGO_PKG_VERSION"))),
     ] {
-        let mut stage = Stage::new();
-        assert_eq!(stage.run(args, &FakeLauncher::new([])).await, Exit::Done);
+        let mut stage = CommandFixture::new();
+        assert_eq!(stage.run(args, &FakeHostLauncher::new([])).await, Exit::Done);
         assert!(stage.out.text().contains(part), "{}", stage.out.text());
         assert_eq!(stage.err.text(), "");
     }

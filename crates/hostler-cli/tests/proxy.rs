@@ -6,19 +6,19 @@ mod support;
 
 use std::time::Duration;
 
-use hostler_cli::{Exit, RequestLine, Signal, UpstreamKind};
-use support::Stage;
+use hostler_cli::{Exit, FinishedRequestRecord, Signal, UpstreamKind};
+use support::CommandFixture;
 use support::gateway::NONCE;
-use support::host::FakeLauncher;
+use support::host::FakeHostLauncher;
 
-fn launcher() -> FakeLauncher {
-    FakeLauncher::new([])
+fn launcher() -> FakeHostLauncher {
+    FakeHostLauncher::new([])
 }
 
 #[tokio::test]
 async fn stdout_holds_port_and_nonce_and_people_get_lines_to_copy() {
     for signal in [Signal::Terminate, Signal::Interrupt] {
-        let mut stage = Stage::new();
+        let mut stage = CommandFixture::new();
         let running = tokio::spawn(stage.command(&["proxy", "--upstream", "scripted"], stage.wiring(&launcher())));
         stage.err.wait_for("Ctrl-C ends it.").await;
         let text = stage.out.text();
@@ -31,22 +31,22 @@ async fn stdout_holds_port_and_nonce_and_people_get_lines_to_copy() {
 
         stage.signal.send(signal).await.unwrap();
         assert_eq!(running.await.unwrap(), Exit::Done);
-        assert_eq!(*stage.proxies.shut_down.lock().unwrap(), 1);
+        assert_eq!(*stage.proxy_launcher.shut_down.lock().unwrap(), 1);
         assert!(!stage.state_dir().exists(), "it needs no state directory");
-        let options = stage.proxies.launched.lock().unwrap();
-        assert!(options[0].requests.is_none() && !options[0].metrics && options[0].ledger_dir.is_none());
+        let options = stage.proxy_launcher.launched.lock().unwrap();
+        assert!(options[0].request_sink.is_none() && !options[0].serve_metrics && options[0].ledger_dir.is_none());
     }
 }
 
 #[tokio::test]
 async fn the_end_of_stdin_ends_it_where_that_is_wanted() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     assert_eq!(stage.run(&["proxy", "--exit-on-stdin-eof"], &launcher()).await, Exit::Done);
 }
 
 #[tokio::test]
 async fn an_address_that_others_reach_is_warned_about() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let args = ["proxy", "--listen", "0.0.0.0:0"];
     let running = tokio::spawn(stage.command(&args, stage.wiring(&launcher())));
     stage.err.wait_for("Ctrl-C ends it.").await;
@@ -58,11 +58,11 @@ async fn an_address_that_others_reach_is_warned_about() {
 
 #[tokio::test]
 async fn requests_are_printed_a_line_each() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let running = tokio::spawn(stage.command(&["proxy", "--log-requests"], stage.wiring(&launcher())));
     stage.err.wait_for("Ctrl-C ends it.").await;
-    let sink = stage.proxies.launched.lock().unwrap()[0].requests.clone().unwrap();
-    sink(RequestLine {
+    let sink = stage.proxy_launcher.launched.lock().unwrap()[0].request_sink.clone().unwrap();
+    sink(FinishedRequestRecord {
         method: "POST".into(),
         path: "/v1/messages".into(),
         model: Some("claude-x".into()),
@@ -70,7 +70,7 @@ async fn requests_are_printed_a_line_each() {
         status: Some(200),
         duration: Duration::from_millis(7),
         tokens: (12, 3),
-        ending: "answered",
+        outcome: "answered",
     });
     let line = "POST /v1/messages model=claude-x upstream=anthropic status=200 ms=7 in=12 out=3 answered\n";
     stage.err.wait_for(line).await;
@@ -81,14 +81,14 @@ async fn requests_are_printed_a_line_each() {
 
 #[tokio::test]
 async fn limits_are_counted_in_a_state_directory_of_its_own() {
-    let mut stage = Stage::new();
-    stage.configure("[limits]\nday-requests = 5\n");
+    let mut stage = CommandFixture::new();
+    stage.write_config("[limits]\nday-requests = 5\n");
     let running = tokio::spawn(stage.command(&["proxy"], stage.wiring(&launcher())));
     stage.err.wait_for("Ctrl-C ends it.").await;
-    assert_eq!(stage.proxies.launched.lock().unwrap()[0].ledger_dir, Some(stage.state_dir()));
-    let mut second = Stage::new();
+    assert_eq!(stage.proxy_launcher.launched.lock().unwrap()[0].ledger_dir, Some(stage.state_dir()));
+    let mut second = CommandFixture::new();
     let state_dir = stage.state_dir().display().to_string();
-    second.configure("[limits]\nday-requests = 5\n");
+    second.write_config("[limits]\nday-requests = 5\n");
     assert_eq!(second.run(&["proxy", "--state-dir", &state_dir], &launcher()).await, Exit::Failed);
     assert!(second.err.text().contains("uses the state directory"), "{}", second.err.text());
     stage.signal.send(Signal::Terminate).await.unwrap();
@@ -97,11 +97,11 @@ async fn limits_are_counted_in_a_state_directory_of_its_own() {
 
 #[tokio::test]
 async fn a_changed_file_reaches_the_proxy_and_a_broken_one_is_told() {
-    let mut stage = Stage::new();
-    let path = stage.configure("upstream = 'scripted'\n");
+    let mut stage = CommandFixture::new();
+    let path = stage.write_config("upstream = 'scripted'\n");
     let running = tokio::spawn(stage.command(&["proxy"], stage.wiring(&launcher())));
     stage.err.wait_for("Ctrl-C ends it.").await;
-    let mut configured = stage.proxies.configured.subscribe();
+    let mut configured = stage.proxy_launcher.configured.subscribe();
     std::fs::write(&path, "upstream = 'toy'\n[upstreams.toy]\nkind = 'scripted'\n").unwrap();
     configured.wait_for(|all| all.len() == 1).await.unwrap();
     stage.err.wait_for("was read anew; upstreams: toy.").await;
@@ -118,14 +118,14 @@ async fn a_changed_file_reaches_the_proxy_and_a_broken_one_is_told() {
 
 #[tokio::test]
 async fn a_host_follows_its_file_too_and_a_lost_terminal_ends_it() {
-    let mut stage = Stage::new();
-    stage.terminal = true;
-    let path = stage.configure("upstream = 'scripted'\n");
+    let mut stage = CommandFixture::new();
+    stage.is_terminal = true;
+    let path = stage.write_config("upstream = 'scripted'\n");
     let launcher = launcher();
     let args = ["serve", "--listen", "127.0.0.1:0"];
     let running = tokio::spawn(stage.command(&args, stage.wiring(&launcher)));
     stage.out.wait_for("READY:").await;
-    let mut configured = launcher.seen.configured.subscribe();
+    let mut configured = launcher.recorded.configured.subscribe();
     std::fs::write(&path, "upstream = 'toy'\nclaude = 'js'\n[upstreams.toy]\nkind = 'scripted'\n").unwrap();
     configured.wait_for(|all| all.len() == 1).await.unwrap();
     stage.err.wait_for("What has changed of claude counts from the next start.").await;
@@ -135,12 +135,12 @@ async fn a_host_follows_its_file_too_and_a_lost_terminal_ends_it() {
 
 #[tokio::test]
 async fn a_key_is_read_from_stdin_kept_and_not_shown() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     stage.stdin = b"sk-planted\n".to_vec();
-    stage.configure("[upstreams.work]\nkind = 'anthropic'\n");
+    stage.write_config("[upstreams.work]\nkind = 'anthropic'\n");
     assert_eq!(stage.run(&["agents", "login", "work"], &launcher()).await, Exit::Done);
-    assert_eq!(stage.vault.kept.lock().unwrap().get("work").unwrap(), "sk-planted");
-    assert_eq!(stage.vault.settings.lock().unwrap()[0].directory, stage.state_dir().join("credentials"));
+    assert_eq!(stage.credential_vault.stored.lock().unwrap().get("work").unwrap(), "sk-planted");
+    assert_eq!(stage.credential_vault.settings.lock().unwrap()[0].directory, stage.state_dir().join("credentials"));
     let said = stage.err.text();
     assert_eq!(said, "The key of work is in the system keyring. Hosts that run use it from now on.\n");
     assert_eq!(stage.out.text(), "");
@@ -148,9 +148,9 @@ async fn a_key_is_read_from_stdin_kept_and_not_shown() {
 
 #[tokio::test]
 async fn without_a_keyring_the_file_is_named_and_what_wins_over_it() {
-    let mut stage = Stage::new().var("OPENAI_API_KEY", "sk-other");
+    let mut stage = CommandFixture::new().with_var("OPENAI_API_KEY", "sk-other");
     stage.stdin = b"sk-planted".to_vec();
-    stage.vault.refusal = Some("the system keyring cannot be used: there is none");
+    stage.credential_vault.refusal = Some("the system keyring cannot be used: there is none");
     assert_eq!(stage.run(&["agents", "login", "openai"], &launcher()).await, Exit::Done);
     let said = stage.err.text();
     let file = stage.state_dir().join("credentials").join("openai");
@@ -168,52 +168,52 @@ async fn wrong_names_and_wrong_keys_are_usage_errors() {
         ("anthropic", "", "There is no key"),
         ("anthropic", "two words", "no key"),
     ] {
-        let mut stage = Stage::new();
+        let mut stage = CommandFixture::new();
         stage.stdin = stdin.into();
         assert_eq!(stage.run(&["agents", "login", name], &launcher()).await, Exit::Usage, "{name}");
         assert!(stage.err.text().contains(part), "{}", stage.err.text());
-        assert!(stage.vault.kept.lock().unwrap().is_empty());
+        assert!(stage.credential_vault.stored.lock().unwrap().is_empty());
     }
 }
 
 #[tokio::test]
 async fn copilot_shows_a_code_and_waits_for_it() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let running = tokio::spawn(stage.command(&["agents", "login", "copilot"], stage.wiring(&launcher())));
     stage.err.wait_for("https://github.example/login").await;
     stage.err.wait_for("ABCD-1234").await;
-    stage.login.typed.notify_one();
+    stage.device_login.code_entered.notify_one();
     assert_eq!(running.await.unwrap(), Exit::Done);
-    assert_eq!(stage.vault.kept.lock().unwrap().get("copilot").unwrap(), "gho_planted");
-    assert_eq!(stage.login.asked.lock().unwrap()[0].kind(), UpstreamKind::Copilot);
+    assert_eq!(stage.credential_vault.stored.lock().unwrap().get("copilot").unwrap(), "gho_planted");
+    assert_eq!(stage.device_login.requested.lock().unwrap()[0].kind(), UpstreamKind::Copilot);
     assert!(!stage.err.text().contains("gho_"), "{}", stage.err.text());
 }
 
 #[tokio::test]
 async fn an_interrupt_gives_up_signing_in() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let running = tokio::spawn(stage.command(&["agents", "login", "copilot"], stage.wiring(&launcher())));
     stage.err.wait_for("ABCD-1234").await;
     stage.signal.send(Signal::Interrupt).await.unwrap();
     assert_eq!(running.await.unwrap(), Exit::Interrupted);
-    assert!(stage.vault.kept.lock().unwrap().is_empty());
+    assert!(stage.credential_vault.stored.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn logging_out_forgets_the_key_and_says_from_where() {
-    let mut stage = Stage::new();
-    stage.vault.kept.lock().unwrap().insert("anthropic".into(), "sk".into());
+    let mut stage = CommandFixture::new();
+    stage.credential_vault.stored.lock().unwrap().insert("anthropic".into(), "sk".into());
     assert_eq!(stage.run(&["agents", "logout", "anthropic"], &launcher()).await, Exit::Done);
     assert_eq!(stage.err.text(), "The key of anthropic was removed from the system keyring.\n");
-    let mut again = Stage::new();
+    let mut again = CommandFixture::new();
     assert_eq!(again.run(&["agents", "logout", "anthropic"], &launcher()).await, Exit::Done);
     assert_eq!(again.err.text(), "There is no key of anthropic to remove.\n");
 }
 
 #[tokio::test]
 async fn the_doctor_tells_where_each_key_is_and_never_what_it_is() {
-    let mut stage = Stage::new().var("WORK_KEY", "sk-planted");
-    let config = stage.configure(
+    let mut stage = CommandFixture::new().with_var("WORK_KEY", "sk-planted");
+    let config = stage.write_config(
         "upstream = 'work'\n[upstreams.work]\nkind = 'anthropic'\nkey-env = 'WORK_KEY'\n\
          [upstreams.file]\nkind = 'anthropic'\nkey-file = 'open.key'\n[upstreams.gone]\nkind = 'openai'\nkey-file = 'gone'\n\
          [upstreams.local]\nkind = 'openai'\nurl = 'http://user:pw@127.0.0.1:9/v1'\n[upstreams.copilot]\n",
@@ -221,7 +221,7 @@ async fn the_doctor_tells_where_each_key_is_and_never_what_it_is() {
     let open = config.with_file_name("open.key");
     std::fs::write(&open, "sk-planted-too").unwrap();
     std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
-    stage.vault.kept.lock().unwrap().insert("copilot".into(), "gho".into());
+    stage.credential_vault.stored.lock().unwrap().insert("copilot".into(), "gho".into());
     assert_eq!(stage.run(&["doctor"], &launcher()).await, Exit::Done);
     let text = stage.out.text();
     for part in [

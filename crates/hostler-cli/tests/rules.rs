@@ -9,35 +9,35 @@ use std::path::Path;
 
 use hostler_cli::Exit;
 use serde_json::{Value, json};
-use support::host::FakeLauncher;
-use support::{Stage, names};
+use support::host::FakeHostLauncher;
+use support::{CommandFixture, entry_names};
 
 /// A command in a home that earlier commands have used.
-struct Shell {
-    home: Stage,
+struct RulesFixture {
+    home: CommandFixture,
 }
 
-struct Said {
+struct CliOutput {
     exit: Exit,
     out: String,
     err: String,
 }
 
-impl Shell {
+impl RulesFixture {
     fn new() -> Self {
-        Self { home: Stage::new() }
+        Self { home: CommandFixture::new() }
     }
 
-    async fn run(&self, args: &[&str]) -> Said {
-        let launcher = FakeLauncher::new([]);
+    async fn run(&self, args: &[&str]) -> CliOutput {
+        let launcher = FakeHostLauncher::new([]);
         let wiring = self.home.wiring(&launcher);
-        let mut stage = Stage::new();
-        let exit = stage.run_wired(args, wiring).await;
-        assert!(launcher.seen.options.lock().unwrap().is_empty(), "no host is started");
-        Said { exit, out: stage.out.text(), err: stage.err.text() }
+        let mut stage = CommandFixture::new();
+        let exit = stage.run_with_wiring(args, wiring).await;
+        assert!(launcher.recorded.options.lock().unwrap().is_empty(), "no host is started");
+        CliOutput { exit, out: stage.out.text(), err: stage.err.text() }
     }
 
-    async fn done(&self, args: &[&str]) -> Said {
+    async fn done(&self, args: &[&str]) -> CliOutput {
         let said = self.run(args).await;
         assert_eq!(said.exit, Exit::Done, "{args:?}: {}{}", said.out, said.err);
         said
@@ -58,7 +58,7 @@ fn text(path: &Path) -> &str {
 
 #[tokio::test]
 async fn rules_are_added_listed_and_removed() {
-    let shell = Shell::new();
+    let shell = RulesFixture::new();
     let project = shell.project();
     let said = shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
     assert_eq!(said.err, "Added: deny Read(~/secrets/**), for all sessions.\n");
@@ -97,12 +97,12 @@ async fn rules_are_added_listed_and_removed() {
     let said = shell.done(&["rules", "remove", "deny", "Read(~/secrets/**)"]).await;
     assert_eq!(said.err, "Removed: deny Read(~/secrets/**), for all sessions.\n");
     assert_eq!(shell.done(&["rules", "list", "--json"]).await.out, "[]\n");
-    assert_eq!(names(&shell.home.state_dir()), ["rules.toml"]);
+    assert_eq!(entry_names(&shell.home.state_dir()), ["rules.toml"]);
 }
 
 #[tokio::test]
 async fn a_call_is_explained_by_the_rule_that_decides_and_the_part_that_it_is_about() {
-    let shell = Shell::new();
+    let shell = RulesFixture::new();
     shell.done(&["rules", "add", "allow", "Bash(git:*)", "--workspace", "."]).await;
     shell.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
     shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
@@ -139,7 +139,7 @@ async fn a_call_is_explained_by_the_rule_that_decides_and_the_part_that_it_is_ab
 
 #[tokio::test]
 async fn a_wrong_text_is_a_usage_error_that_says_where() {
-    let shell = Shell::new();
+    let shell = RulesFixture::new();
     for (args, part) in [
         (
             &["add", "allow", "Bash(git status"][..],
@@ -166,7 +166,7 @@ async fn a_wrong_text_is_a_usage_error_that_says_where() {
 
 #[tokio::test]
 async fn looking_makes_nothing() {
-    let shell = Shell::new();
+    let shell = RulesFixture::new();
     let said = shell.done(&["rules", "list"]).await;
     assert_eq!((said.out.as_str(), said.err.starts_with("There are no rules")), ("", true));
     shell.done(&["rules", "test", "Bash(ls)"]).await;
@@ -176,7 +176,7 @@ async fn looking_makes_nothing() {
 
 #[tokio::test]
 async fn a_book_that_cannot_be_understood_is_left_as_it_is() {
-    let shell = Shell::new();
+    let shell = RulesFixture::new();
     shell.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
     std::fs::write(shell.file(), "nonsense = [").unwrap();
     for args in [&["list"][..], &["test", "Bash(ls)"], &["add", "deny", "Read"], &["remove", "deny", "Bash(rm:*)"]] {
@@ -189,11 +189,11 @@ async fn a_book_that_cannot_be_understood_is_left_as_it_is() {
 
 #[tokio::test]
 async fn the_mode_of_the_settings_counts_and_must_be_one() {
-    let shell = Shell::new();
-    shell.home.configure("permission-mode = \"plan\"\n");
+    let shell = RulesFixture::new();
+    shell.home.write_config("permission-mode = \"plan\"\n");
     let said = shell.done(&["rules", "test", "Write(a)"]).await;
     assert_eq!(said.out, "Denied: in the mode plan, it writes a file.\n");
-    shell.home.configure("permission-mode = \"yolo\"\n");
+    shell.home.write_config("permission-mode = \"yolo\"\n");
     let said = shell.run(&["rules", "test", "Write(a)"]).await;
     assert_eq!(said.exit, Exit::Usage);
     assert!(said.err.starts_with("There is no permission mode yolo: choose default, "), "{}", said.err);
@@ -201,7 +201,7 @@ async fn the_mode_of_the_settings_counts_and_must_be_one() {
 
 #[tokio::test]
 async fn planning_may_write_the_agents_own_plan_and_a_rule_may_object() {
-    let shell = Shell::new();
+    let shell = RulesFixture::new();
     let plan = format!("Write({})", text(&shell.home.scratch.path().join("plans/mine.md")));
     let test = ["rules", "test", &plan, "--mode", "plan"];
     let said = shell.done(&test).await;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use hostler_cli::{Exit, LaunchError, Signal};
 use serde_json::{Value, json};
-use support::host::{Beat, FakeLauncher, answer, complete, error};
-use support::{Output, Stage, names};
+use support::host::{FakeHostLauncher, HostScriptStep, answer_steps, turn_complete, turn_error};
+use support::{CapturedOutput, CommandFixture, entry_names};
 use tokio::sync::Semaphore;
 
 fn gate() -> Arc<Semaphore> {
@@ -22,16 +22,16 @@ async fn pass(gate: &Semaphore) {
 
 #[tokio::test]
 async fn the_answer_streams_to_stdout_and_nothing_else_does() {
-    let mut stage = Stage::new();
-    let mut script = answer(&["Hello", ", ", "world"]);
+    let mut stage = CommandFixture::new();
+    let mut script = answer_steps(&["Hello", ", ", "world"]);
     script.insert(
         1,
-        Beat::Chat(
+        HostScriptStep::Chat(
             json!({ "type": "chat/responsePart", "part": { "kind": "reasoning", "id": "r", "content": "hmm" } }),
         ),
     );
-    script.push(complete());
-    let launcher = FakeLauncher::new(script);
+    script.push(turn_complete());
+    let launcher = FakeHostLauncher::new(script);
 
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
     assert_eq!(stage.out.text(), "Hello, world");
@@ -40,73 +40,78 @@ async fn the_answer_streams_to_stdout_and_nothing_else_does() {
 
 #[tokio::test]
 async fn the_session_is_made_in_the_folder_and_the_message_is_the_users() {
-    let mut stage = Stage::new();
-    let launcher = FakeLauncher::new(answer(&["ok"]).into_iter().chain([complete()]));
+    let mut stage = CommandFixture::new();
+    let launcher = FakeHostLauncher::new(answer_steps(&["ok"]).into_iter().chain([turn_complete()]));
     let args = ["run", "--cwd", "..", "--model", "m-1", "--permission-mode", "plan", "what is this?"];
     assert_eq!(stage.run(&args, &launcher).await, Exit::Done);
 
-    let created = &launcher.seen.params("createSession")[0];
+    let created = &launcher.recorded.params("createSession")[0];
     let session = created["channel"].as_str().unwrap();
     uuid::Uuid::parse_str(session.strip_prefix("claude:/").unwrap()).unwrap();
     let folder = created["workingDirectories"][0].as_str().unwrap();
     assert!(folder.starts_with("file:///") && !folder.ends_with('/'), "{folder}");
     assert_eq!(created["config"], json!({ "permissionMode": "plan" }));
 
-    let dispatched = &launcher.seen.params("dispatchAction")[0];
+    let dispatched = &launcher.recorded.params("dispatchAction")[0];
     assert_eq!(dispatched["channel"], format!("ahp-chat://fake/{session}"));
     let message = json!({ "text": "what is this?", "origin": { "kind": "user" }, "model": { "id": "m-1" } });
     assert_eq!(dispatched["action"]["message"], message);
     let started = dispatched["action"]["startedAt"].as_str().unwrap();
     assert!(started.ends_with('Z') && started.len() == "2026-01-01T00:00:00.000Z".len(), "{started}");
-    let subscribed: Vec<_> = launcher.seen.params("subscribe").iter().map(|params| params["channel"].clone()).collect();
+    let subscribed: Vec<_> =
+        launcher.recorded.params("subscribe").iter().map(|params| params["channel"].clone()).collect();
     assert_eq!(subscribed, [json!(session), json!(format!("ahp-chat://fake/{session}"))]);
 }
 
 #[tokio::test]
 async fn a_terminal_sees_dim_reasoning_and_the_prompt_on_its_own_line() {
-    let mut stage = Stage::new().on_terminal();
+    let mut stage = CommandFixture::new().on_terminal();
     let script = [
-        Beat::Chat(json!({ "type": "chat/responsePart", "part": { "kind": "reasoning", "id": "r", "content": "" } })),
-        Beat::Chat(json!({ "type": "chat/reasoning", "partId": "r", "content": "hmm" })),
-        Beat::Chat(
+        HostScriptStep::Chat(
+            json!({ "type": "chat/responsePart", "part": { "kind": "reasoning", "id": "r", "content": "" } }),
+        ),
+        HostScriptStep::Chat(json!({ "type": "chat/reasoning", "partId": "r", "content": "hmm" })),
+        HostScriptStep::Chat(
             json!({ "type": "chat/responsePart", "part": { "kind": "markdown", "id": "m", "content": "an\u{1b}[2Jswer" } }),
         ),
-        complete(),
+        turn_complete(),
     ];
-    assert_eq!(stage.run(&["run", "hi"], &FakeLauncher::new(script.clone())).await, Exit::Done);
+    assert_eq!(stage.run(&["run", "hi"], &FakeHostLauncher::new(script.clone())).await, Exit::Done);
     assert_eq!(stage.out.text(), "\u{1b}[2mhmm\u{1b}[0m\n\nan[2Jswer\n");
 
-    let mut plain = Stage::new().on_terminal().var("NO_COLOR", "1");
-    assert_eq!(plain.run(&["run", "hi"], &FakeLauncher::new(script)).await, Exit::Done);
+    let mut plain = CommandFixture::new().on_terminal().with_var("NO_COLOR", "1");
+    assert_eq!(plain.run(&["run", "hi"], &FakeHostLauncher::new(script)).await, Exit::Done);
     assert_eq!(plain.out.text(), "hmm\n\nan[2Jswer\n");
 }
 
 #[tokio::test]
 async fn tool_calls_are_lines_on_stderr_and_a_refused_one_says_so() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let start = |id: &str, name: &str| {
-        Beat::Chat(json!({ "type": "chat/toolCallStart", "toolCallId": id, "toolName": name, "displayName": name }))
+        HostScriptStep::Chat(
+            json!({ "type": "chat/toolCallStart", "toolCallId": id, "toolName": name, "displayName": name }),
+        )
     };
     let script = [
         start("a", "Read"),
-        Beat::Chat(
+        HostScriptStep::Chat(
             json!({ "type": "chat/toolCallReady", "toolCallId": "a", "invocationMessage": "Reading x", "confirmed": "not-needed" }),
         ),
-        Beat::Chat(
+        HostScriptStep::Chat(
             json!({ "type": "chat/toolCallComplete", "toolCallId": "a", "result": { "success": true, "pastTenseMessage": "Read x" } }),
         ),
         start("b", "Bash"),
-        Beat::Chat(json!({ "type": "chat/toolCallReady", "toolCallId": "b", "invocationMessage": "rm" })),
-        Beat::Chat(
+        HostScriptStep::Chat(json!({ "type": "chat/toolCallReady", "toolCallId": "b", "invocationMessage": "rm" })),
+        HostScriptStep::Chat(
             json!({ "type": "chat/toolCallConfirmed", "toolCallId": "b", "approved": false, "reason": "denied", "reasonMessage": "not allowed here" }),
         ),
         start("c", "Edit"),
-        Beat::Chat(
+        HostScriptStep::Chat(
             json!({ "type": "chat/toolCallComplete", "toolCallId": "c", "result": { "success": false, "pastTenseMessage": "Edited", "error": { "message": "no such file" } } }),
         ),
-        complete(),
+        turn_complete(),
     ];
-    assert_eq!(stage.run(&["run", "hi"], &FakeLauncher::new(script)).await, Exit::Done);
+    assert_eq!(stage.run(&["run", "hi"], &FakeHostLauncher::new(script)).await, Exit::Done);
     assert_eq!(
         stage.err.text(),
         "• Read: Reading x\n✗ Bash: refused: not allowed here\n✗ Edit: failed: no such file\n"
@@ -115,23 +120,28 @@ async fn tool_calls_are_lines_on_stderr_and_a_refused_one_says_so() {
 }
 
 /// A host that asks about a command and takes whatever is answered.
-fn asking() -> FakeLauncher {
+fn asking() -> FakeHostLauncher {
     let start = json!({ "type": "chat/toolCallStart", "toolCallId": "a", "toolName": "Bash", "displayName": "Bash" });
     let ready = json!({ "type": "chat/toolCallReady", "toolCallId": "a", "invocationMessage": "Run `touch made`",
         "options": [{ "id": "allow-once", "label": "Allow once", "kind": "approve" },
             { "id": "deny", "label": "Deny", "kind": "deny" }] });
-    FakeLauncher::new([Beat::Chat(start), Beat::Chat(ready), Beat::PassOn, complete()])
+    FakeHostLauncher::new([
+        HostScriptStep::Chat(start),
+        HostScriptStep::Chat(ready),
+        HostScriptStep::EchoNextAction,
+        turn_complete(),
+    ])
 }
 
-fn confirmation(launcher: &FakeLauncher) -> Value {
-    let frames = launcher.seen.frames.lock().unwrap();
+fn confirmation(launcher: &FakeHostLauncher) -> Value {
+    let frames = launcher.recorded.frames.lock().unwrap();
     let mut actions = frames.iter().map(|frame| &frame["params"]["action"]);
     actions.find(|action| action["type"] == "chat/toolCallConfirmed").unwrap().clone()
 }
 
 #[tokio::test]
 async fn on_a_terminal_the_user_is_asked_and_the_answer_is_dispatched() {
-    let mut stage = Stage::new().on_terminal();
+    let mut stage = CommandFixture::new().on_terminal();
     stage.stdin = b"7\n1\n".to_vec();
     let launcher = asking();
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
@@ -144,8 +154,8 @@ async fn on_a_terminal_the_user_is_asked_and_the_answer_is_dispatched() {
 
 #[tokio::test]
 async fn who_leaves_the_terminal_or_has_none_has_not_agreed() {
-    for mut stage in [Stage::new().on_terminal(), Stage::new()] {
-        let asked = stage.terminal;
+    for mut stage in [CommandFixture::new().on_terminal(), CommandFixture::new()] {
+        let asked = stage.is_terminal;
         if !asked {
             stage.stdin = b"1\n".to_vec();
         }
@@ -162,8 +172,8 @@ async fn who_leaves_the_terminal_or_has_none_has_not_agreed() {
 
 #[tokio::test]
 async fn json_prints_each_envelope_on_one_line() {
-    let mut stage = Stage::new();
-    let launcher = FakeLauncher::new(answer(&["two\nlines"]).into_iter().chain([complete()]));
+    let mut stage = CommandFixture::new();
+    let launcher = FakeHostLauncher::new(answer_steps(&["two\nlines"]).into_iter().chain([turn_complete()]));
     assert_eq!(stage.run(&["run", "--json", "hi"], &launcher).await, Exit::Done);
     let envelopes: Vec<Value> = stage.out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<_> = envelopes.iter().map(|envelope| envelope["action"]["type"].as_str().unwrap()).collect();
@@ -179,8 +189,8 @@ async fn errors_say_what_happened_what_to_do_and_end_with_their_code() {
         ("agentMissing", Exit::AgentMissing, "hostler agents install claude"),
         ("agentExited", Exit::Failed, "line of stderr"),
     ] {
-        let mut stage = Stage::new();
-        let launcher = FakeLauncher::new([error(kind, "It went wrong.")]);
+        let mut stage = CommandFixture::new();
+        let launcher = FakeHostLauncher::new([turn_error(kind, "It went wrong.")]);
         assert_eq!(stage.run(&["run", "hi"], &launcher).await, exit, "{kind}");
         let text = stage.err.text();
         assert!(text.starts_with("It went wrong.\nThe agent wrote:\n  line of stderr\n"), "{text}");
@@ -191,16 +201,16 @@ async fn errors_say_what_happened_what_to_do_and_end_with_their_code() {
 
 #[tokio::test]
 async fn a_rejected_message_is_a_failure_with_the_hosts_reason() {
-    let mut stage = Stage::new();
-    let launcher = FakeLauncher::new([Beat::Reject("a turn is running")]);
+    let mut stage = CommandFixture::new();
+    let launcher = FakeHostLauncher::new([HostScriptStep::Reject("a turn is running")]);
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Failed);
     assert_eq!(stage.err.text(), "The host did not take the message: a turn is running\n");
 }
 
 #[tokio::test]
 async fn a_host_that_hangs_up_is_a_failure() {
-    let mut stage = Stage::new();
-    let launcher = FakeLauncher::new(answer(&["half"]).into_iter().chain([Beat::HangUp]));
+    let mut stage = CommandFixture::new();
+    let launcher = FakeHostLauncher::new(answer_steps(&["half"]).into_iter().chain([HostScriptStep::HangUp]));
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Failed);
     assert_eq!(stage.out.text(), "half");
     assert!(stage.err.text().starts_with("The connection to the host ended: "), "{}", stage.err.text());
@@ -208,45 +218,46 @@ async fn a_host_that_hangs_up_is_a_failure() {
 
 #[tokio::test]
 async fn ctrl_c_cancels_the_turn_and_waits_for_its_end() {
-    let mut stage = Stage::new();
-    let script = answer(&["half"])
+    let mut stage = CommandFixture::new();
+    let script = answer_steps(&["half"])
         .into_iter()
-        .chain([Beat::Signal(stage.signal.clone(), Signal::Interrupt), Beat::WaitForCancel]);
-    let launcher = FakeLauncher::new(script);
+        .chain([HostScriptStep::Signal(stage.signal.clone(), Signal::Interrupt), HostScriptStep::WaitForCancel]);
+    let launcher = FakeHostLauncher::new(script);
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Interrupted);
-    assert_eq!(launcher.seen.actions(), ["chat/turnStarted", "chat/turnCancelled"]);
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+    assert_eq!(launcher.recorded.actions(), ["chat/turnStarted", "chat/turnCancelled"]);
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
 }
 
 #[tokio::test]
 async fn a_second_ctrl_c_does_not_wait() {
-    let mut stage = Stage::new();
-    let interrupt = || Beat::Signal(stage.signal.clone(), Signal::Interrupt);
-    let launcher = FakeLauncher::new([interrupt(), Beat::IgnoreCancel, interrupt(), Beat::IgnoreCancel]);
+    let mut stage = CommandFixture::new();
+    let interrupt = || HostScriptStep::Signal(stage.signal.clone(), Signal::Interrupt);
+    let launcher =
+        FakeHostLauncher::new([interrupt(), HostScriptStep::IgnoreCancel, interrupt(), HostScriptStep::IgnoreCancel]);
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Interrupted);
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 0);
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 0);
     assert!(!stage.state_dir().join("endpoint.json").exists());
 }
 
 #[tokio::test]
 async fn a_reader_that_leaves_cancels_the_turn_quietly() {
-    let mut stage = Stage::new();
-    stage.out = Output::broken();
-    let launcher = FakeLauncher::new(answer(&["lost"]).into_iter().chain([Beat::WaitForCancel]));
+    let mut stage = CommandFixture::new();
+    stage.out = CapturedOutput::with_broken_pipe();
+    let launcher = FakeHostLauncher::new(answer_steps(&["lost"]).into_iter().chain([HostScriptStep::WaitForCancel]));
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
     assert_eq!(stage.err.text(), "");
-    assert_eq!(launcher.seen.actions(), ["chat/turnStarted", "chat/turnCancelled"]);
+    assert_eq!(launcher.recorded.actions(), ["chat/turnStarted", "chat/turnCancelled"]);
 }
 
 #[tokio::test]
 async fn a_dash_reads_the_message_from_stdin() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     stage.stdin = b"from a pipe\n".to_vec();
-    let launcher = FakeLauncher::new([complete()]);
+    let launcher = FakeHostLauncher::new([turn_complete()]);
     assert_eq!(stage.run(&["run", "-"], &launcher).await, Exit::Done);
-    assert_eq!(launcher.seen.params("dispatchAction")[0]["action"]["message"]["text"], "from a pipe\n");
+    assert_eq!(launcher.recorded.params("dispatchAction")[0]["action"]["message"]["text"], "from a pipe\n");
 
-    let mut empty = Stage::new();
+    let mut empty = CommandFixture::new();
     assert_eq!(empty.run(&["run", "-"], &launcher).await, Exit::Usage);
     assert_eq!(empty.err.text(), "The message is empty.\n");
 }
@@ -257,51 +268,53 @@ async fn a_host_that_does_not_start_ends_with_its_code() {
         (LaunchError::AgentMissing("No agent.".into()), Exit::AgentMissing),
         (LaunchError::Other("No port.".into()), Exit::Failed),
     ] {
-        let mut stage = Stage::new();
-        assert_eq!(stage.run(&["run", "hi"], &FakeLauncher::failing(failure)).await, exit);
-        assert_eq!(names(&stage.state_dir()), ["host.lock", "token"]);
+        let mut stage = CommandFixture::new();
+        assert_eq!(stage.run(&["run", "hi"], &FakeHostLauncher::failing_to_start(failure)).await, exit);
+        assert_eq!(entry_names(&stage.state_dir()), ["host.lock", "token"]);
     }
 }
 
 #[tokio::test]
 async fn a_request_of_the_host_is_answered() {
-    let mut stage = Stage::new();
-    let launcher = FakeLauncher::new([Beat::Ask("resourceRead"), complete()]);
+    let mut stage = CommandFixture::new();
+    let launcher = FakeHostLauncher::new([HostScriptStep::SendRequest("resourceRead"), turn_complete()]);
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
-    let frames = launcher.seen.frames.lock().unwrap();
+    let frames = launcher.recorded.frames.lock().unwrap();
     assert!(frames.iter().any(|frame| frame["id"] == "q1" && frame["error"]["code"] == -32601));
 }
 
 #[tokio::test]
 async fn the_private_host_is_published_with_a_token_and_gone_afterwards() {
     let (reached, go_on) = (gate(), gate());
-    let mut stage = Stage::new().var("HOSTLER_UPSTREAM", "scripted").var("HOSTLER_NO_TOKEN", "1");
-    let launcher = FakeLauncher::new([Beat::Pause(reached.clone(), go_on.clone()), complete()]);
+    let mut stage = CommandFixture::new().with_var("HOSTLER_UPSTREAM", "scripted").with_var("HOSTLER_NO_TOKEN", "1");
+    let launcher =
+        FakeHostLauncher::new([HostScriptStep::Synchronize(reached.clone(), go_on.clone()), turn_complete()]);
     let command = tokio::spawn(stage.command(&["run", "hi"], stage.wiring(&launcher)));
     pass(&reached).await;
-    assert_eq!(names(&stage.state_dir()), ["endpoint.json", "host.lock", "token"]);
+    assert_eq!(entry_names(&stage.state_dir()), ["endpoint.json", "host.lock", "token"]);
     {
-        let options = launcher.seen.options.lock().unwrap();
+        let options = launcher.recorded.options.lock().unwrap();
         assert!(options[0].listen.ip().is_loopback() && options[0].listen.port() == 0);
         assert!(options[0].token.is_some());
         assert_eq!(options[0].gateway.upstreams[0].name, "scripted");
     }
     go_on.add_permits(1);
     assert_eq!(command.await.unwrap(), Exit::Done);
-    assert_eq!(names(&stage.state_dir()), ["host.lock", "token"]);
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+    assert_eq!(entry_names(&stage.state_dir()), ["host.lock", "token"]);
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
 }
 
 #[tokio::test]
 async fn a_second_command_uses_the_first_ones_host_which_stays_for_it() {
     let (reached, go_on) = (gate(), gate());
-    let mut first = Stage::new();
-    let launcher = FakeLauncher::new([Beat::Pause(reached.clone(), go_on.clone()), complete()]);
+    let mut first = CommandFixture::new();
+    let launcher =
+        FakeHostLauncher::new([HostScriptStep::Synchronize(reached.clone(), go_on.clone()), turn_complete()]);
     let first_run = tokio::spawn(first.command(&["run", "one"], first.wiring(&launcher)));
     pass(&reached).await;
 
-    let mut second = Stage::new();
-    let unused = FakeLauncher::failing(LaunchError::Other("must not be launched".into()));
+    let mut second = CommandFixture::new();
+    let unused = FakeHostLauncher::failing_to_start(LaunchError::Other("must not be launched".into()));
     let state_dir = first.state_dir().display().to_string();
     let second_run = tokio::spawn(second.command(&["run", "--state-dir", &state_dir, "two"], second.wiring(&unused)));
     pass(&reached).await;
@@ -309,23 +322,23 @@ async fn a_second_command_uses_the_first_ones_host_which_stays_for_it() {
     // Both turns wait; only the first is let go.
     go_on.add_permits(1);
     first.err.wait_for("Other clients are connected").await;
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 0);
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 0);
 
     go_on.add_permits(1);
     assert_eq!(second_run.await.unwrap(), Exit::Done);
     assert_eq!(first_run.await.unwrap(), Exit::Done);
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
 }
 
 #[tokio::test]
 async fn a_wrong_token_is_said_so() {
-    let mut server = Stage::new();
-    let launcher = FakeLauncher::new([]);
+    let mut server = CommandFixture::new();
+    let launcher = FakeHostLauncher::new([]);
     let serving = tokio::spawn(server.command(&["serve", "--listen", "127.0.0.1:0"], server.wiring(&launcher)));
     server.out.wait_for("READY:").await;
     std::fs::write(server.state_dir().join("token"), "another-one").unwrap();
 
-    let mut client = Stage::new();
+    let mut client = CommandFixture::new();
     let state_dir = server.state_dir().display().to_string();
     assert_eq!(client.run(&["run", "--state-dir", &state_dir, "hi"], &launcher).await, Exit::Failed);
     assert_eq!(client.err.text(), "The host refused the connection with status 403: check the token.\n");
@@ -337,8 +350,9 @@ async fn a_wrong_token_is_said_so() {
 #[tokio::test]
 async fn two_commands_at_once_start_one_host() {
     let (reached, go_on) = (gate(), gate());
-    let launcher = FakeLauncher::new([Beat::Pause(reached.clone(), go_on.clone()), complete()]);
-    let (mut one, mut two) = (Stage::new(), Stage::new());
+    let launcher =
+        FakeHostLauncher::new([HostScriptStep::Synchronize(reached.clone(), go_on.clone()), turn_complete()]);
+    let (mut one, mut two) = (CommandFixture::new(), CommandFixture::new());
     let state_dir = one.state_dir().display().to_string();
     let args = ["run", "--state-dir", &state_dir, "hi"];
     let one = tokio::spawn(one.command(&args, one.wiring(&launcher)));
@@ -346,9 +360,9 @@ async fn two_commands_at_once_start_one_host() {
     // Both turns run before either may end.
     pass(&reached).await;
     pass(&reached).await;
-    assert_eq!(launcher.seen.options.lock().unwrap().len(), 1);
+    assert_eq!(launcher.recorded.options.lock().unwrap().len(), 1);
     go_on.add_permits(1);
     go_on.add_permits(1);
     assert_eq!((one.await.unwrap(), two.await.unwrap()), (Exit::Done, Exit::Done));
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
 }

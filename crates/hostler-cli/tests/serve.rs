@@ -6,16 +6,16 @@ mod support;
 
 use hostler_cli::{Exit, LaunchError, Signal};
 use secrecy::ExposeSecret as _;
-use support::host::FakeLauncher;
-use support::{Stage, names};
+use support::host::FakeHostLauncher;
+use support::{CommandFixture, entry_names};
 
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
 #[tokio::test]
 async fn stdout_holds_exactly_the_ready_line_and_a_signal_ends_it_well() {
     for signal in [Signal::Terminate, Signal::Interrupt] {
-        let mut stage = Stage::new();
-        let launcher = FakeLauncher::new([]);
+        let mut stage = CommandFixture::new();
+        let launcher = FakeHostLauncher::new([]);
         let serving = tokio::spawn(stage.command(&SERVE, stage.wiring(&launcher)));
         stage.out.wait_for("\n").await;
         let port: u16 = stage.out.text().strip_prefix("READY:").unwrap().trim_end().parse().unwrap();
@@ -25,20 +25,20 @@ async fn stdout_holds_exactly_the_ready_line_and_a_signal_ends_it_well() {
         stage.signal.send(signal).await.unwrap();
         assert_eq!(serving.await.unwrap(), Exit::Done);
         assert_eq!(stage.out.text(), format!("READY:{port}\n"));
-        assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
-        assert_eq!(names(&stage.state_dir()), ["host.lock", "token"]);
+        assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
+        assert_eq!(entry_names(&stage.state_dir()), ["host.lock", "token"]);
     }
 }
 
 #[tokio::test]
 async fn only_a_terminal_sees_the_token() {
     for terminal in [true, false] {
-        let mut stage = Stage::new();
-        stage.terminal = terminal;
-        let launcher = FakeLauncher::new([]);
+        let mut stage = CommandFixture::new();
+        stage.is_terminal = terminal;
+        let launcher = FakeHostLauncher::new([]);
         let serving = tokio::spawn(stage.command(&SERVE, stage.wiring(&launcher)));
         stage.err.wait_for("\n").await;
-        let token = launcher.seen.options.lock().unwrap()[0].token.clone().unwrap();
+        let token = launcher.recorded.options.lock().unwrap()[0].token.clone().unwrap();
         let text = stage.err.text();
         assert_eq!(text.contains(&format!("/?tkn={}", token.expose_secret())), terminal, "{text}");
         assert_eq!(text.contains(token.expose_secret()), terminal);
@@ -50,32 +50,32 @@ async fn only_a_terminal_sees_the_token() {
 
 #[tokio::test]
 async fn a_given_token_is_used_and_kept_in_a_file_only_while_it_runs() {
-    let mut stage = Stage::new();
-    let launcher = FakeLauncher::new([]);
+    let mut stage = CommandFixture::new();
+    let launcher = FakeHostLauncher::new([]);
     let args = [&SERVE[..], &["--token", "given_token-1"]].concat();
     let serving = tokio::spawn(stage.command(&args, stage.wiring(&launcher)));
     stage.out.wait_for("\n").await;
-    let token = launcher.seen.options.lock().unwrap()[0].token.clone().unwrap();
+    let token = launcher.recorded.options.lock().unwrap()[0].token.clone().unwrap();
     assert_eq!(token.expose_secret(), "given_token-1");
-    assert_eq!(names(&stage.state_dir()), ["endpoint-token", "endpoint.json", "host.lock"]);
+    assert_eq!(entry_names(&stage.state_dir()), ["endpoint-token", "endpoint.json", "host.lock"]);
     stage.signal.send(Signal::Terminate).await.unwrap();
     assert_eq!(serving.await.unwrap(), Exit::Done);
-    assert_eq!(names(&stage.state_dir()), ["host.lock"]);
+    assert_eq!(entry_names(&stage.state_dir()), ["host.lock"]);
 }
 
 #[tokio::test]
 async fn the_end_of_stdin_ends_it_where_that_is_wanted() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     stage.stdin = b"noise".to_vec();
-    let launcher = FakeLauncher::new([]);
+    let launcher = FakeHostLauncher::new([]);
     let args = [&SERVE[..], &["--exit-on-stdin-eof"]].concat();
     assert_eq!(stage.run(&args, &launcher).await, Exit::Done);
 }
 
 #[tokio::test]
 async fn a_second_signal_does_not_wait_for_the_shutdown() {
-    let mut stage = Stage::new();
-    let serving = tokio::spawn(stage.command(&SERVE, stage.wiring(&FakeLauncher::stubborn())));
+    let mut stage = CommandFixture::new();
+    let serving = tokio::spawn(stage.command(&SERVE, stage.wiring(&FakeHostLauncher::never_stopping())));
     stage.out.wait_for("\n").await;
     stage.signal.send(Signal::Interrupt).await.unwrap();
     stage.signal.send(Signal::Interrupt).await.unwrap();
@@ -84,12 +84,12 @@ async fn a_second_signal_does_not_wait_for_the_shutdown() {
 
 #[tokio::test]
 async fn a_second_host_on_the_same_state_is_refused_with_the_holders_process() {
-    let mut first = Stage::new();
-    let launcher = FakeLauncher::new([]);
+    let mut first = CommandFixture::new();
+    let launcher = FakeHostLauncher::new([]);
     let serving = tokio::spawn(first.command(&SERVE, first.wiring(&launcher)));
     first.out.wait_for("READY:").await;
 
-    let mut second = Stage::new();
+    let mut second = CommandFixture::new();
     let state_dir = first.state_dir().display().to_string();
     let args = [&SERVE[..], &["--state-dir", &state_dir]].concat();
     assert_eq!(second.run(&args, &launcher).await, Exit::Failed);
@@ -102,7 +102,7 @@ async fn a_second_host_on_the_same_state_is_refused_with_the_holders_process() {
 
 #[tokio::test]
 async fn wrong_settings_and_a_failed_launch_have_their_codes() {
-    let launcher = FakeLauncher::failing(LaunchError::AgentMissing("Install it.".into()));
+    let launcher = FakeHostLauncher::failing_to_start(LaunchError::AgentMissing("Install it.".into()));
     for (args, exit, text) in [
         (&["--no-token", "--listen", "0.0.0.0:0"][..], Exit::Usage, "loopback only"),
         (&["--upstream", "acme"], Exit::Usage, "--upstream must be one of"),
@@ -110,7 +110,7 @@ async fn wrong_settings_and_a_failed_launch_have_their_codes() {
         (&["--unknown"], Exit::Usage, "--unknown"),
         (&["--listen", "127.0.0.1:0"], Exit::AgentMissing, "Install it."),
     ] {
-        let mut stage = Stage::new();
+        let mut stage = CommandFixture::new();
         let args = [&["serve"][..], args].concat();
         assert_eq!(stage.run(&args, &launcher).await, exit, "{args:?}");
         assert!(stage.err.text().contains(text), "{args:?}: {}", stage.err.text());
@@ -120,18 +120,18 @@ async fn wrong_settings_and_a_failed_launch_have_their_codes() {
 
 #[tokio::test]
 async fn the_configuration_file_is_read_and_its_unknown_keys_named() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let directory = stage.scratch.path().join(".config/hostler");
     std::fs::create_dir_all(&directory).unwrap();
     let config = "upstream = 'scripted'\ncolour = 'blue'\n[agent.env]\nA = 'planted'\n\
         [upstreams.anthropic]\nurl = 'https://ada:planted@box.example/planted'\n";
     std::fs::write(directory.join("config.toml"), config).unwrap();
-    let launcher = FakeLauncher::new([]);
+    let launcher = FakeHostLauncher::new([]);
     let serving = tokio::spawn(stage.command(&SERVE, stage.wiring(&launcher)));
     stage.out.wait_for("\n").await;
     stage.signal.send(Signal::Terminate).await.unwrap();
     assert_eq!(serving.await.unwrap(), Exit::Done);
-    let options = launcher.seen.options.lock().unwrap();
+    let options = launcher.recorded.options.lock().unwrap();
     assert_eq!(options[0].gateway.upstreams[0].name, "scripted");
     let [(name, value)] = &options[0].agent_env[..] else { panic!("{:?}", options[0].agent_env) };
     assert_eq!((name.as_str(), value.expose_secret()), ("A", "planted"));

@@ -6,8 +6,8 @@ mod support;
 
 use hostler_cli::Exit;
 use serde_json::{Value, json};
-use support::host::{Beat, FakeLauncher, answer, complete};
-use support::{Stage, names};
+use support::host::{FakeHostLauncher, HostScriptStep, answer_steps, turn_complete};
+use support::{CommandFixture, entry_names};
 
 const FIRST: &str = "claude:/1f0c0000-0000-4000-8000-000000000001";
 const SECOND: &str = "claude:/1f0d0000-0000-4000-8000-000000000002";
@@ -22,7 +22,7 @@ fn session(uri: &str, title: &str, status: u32) -> Value {
 }
 
 /// A host with four sessions, on more than one page.
-fn host(script: impl IntoIterator<Item = Beat>) -> FakeLauncher {
+fn host(script: impl IntoIterator<Item = HostScriptStep>) -> FakeHostLauncher {
     let sessions = vec![
         session(FIRST, "first", 33),
         session(SECOND, "second", 1),
@@ -32,14 +32,14 @@ fn host(script: impl IntoIterator<Item = Beat>) -> FakeLauncher {
     let turn = json!({ "id": "t1", "state": "complete", "message": { "text": "hi", "origin": { "kind": "user" } },
         "responseParts": [{ "kind": "reasoning", "id": "r", "content": "hmm" },
             { "kind": "markdown", "id": "m", "content": "Hello\u{7}" }] });
-    FakeLauncher::new(script).keeping(sessions, json!([turn]))
+    FakeHostLauncher::new(script).with_sessions(sessions, json!([turn]))
 }
 
 /// Runs a command on such a host: exit, stdout, stderr.
-async fn run(args: &[&str], launcher: &FakeLauncher) -> (Exit, String, String) {
-    let mut stage = Stage::new();
+async fn run(args: &[&str], launcher: &FakeHostLauncher) -> (Exit, String, String) {
+    let mut stage = CommandFixture::new();
     let exit = stage.run(args, launcher).await;
-    assert_eq!(names(&stage.state_dir()), ["host.lock", "token"], "the host's address is gone");
+    assert_eq!(entry_names(&stage.state_dir()), ["host.lock", "token"], "the host's address is gone");
     (exit, stage.out.text(), stage.err.text())
 }
 
@@ -57,7 +57,7 @@ async fn the_list_goes_over_all_pages_and_leaves_archived_sessions_out() {
     ]) {
         assert!(words.iter().all(|word| line.contains(word)), "{line}");
     }
-    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
 }
 
 #[tokio::test]
@@ -67,18 +67,18 @@ async fn the_list_takes_archived_sessions_in_on_demand_and_stops_at_its_limit() 
     let listed: Vec<Value> = serde_json::from_str(&out).unwrap();
     let uris: Vec<_> = listed.iter().map(|session| session["resource"].as_str().unwrap()).collect();
     assert_eq!(uris, [FIRST, SECOND, FOURTH, THIRD]);
-    let all_pages = launcher.seen.params("listSessions").len();
+    let all_pages = launcher.recorded.params("listSessions").len();
 
     let launcher = host([]);
     let (_, out, _) = run(&["sessions", "list", "--limit", "1", "--json"], &launcher).await;
     let listed: Vec<Value> = serde_json::from_str(&out).unwrap();
     assert_eq!(listed.len(), 1);
-    assert_eq!((all_pages, launcher.seen.params("listSessions").len()), (2, 1), "no page is read in vain");
+    assert_eq!((all_pages, launcher.recorded.params("listSessions").len()), (2, 1), "no page is read in vain");
 }
 
 #[tokio::test]
 async fn an_empty_list_is_empty_on_stdout() {
-    let (exit, out, err) = run(&["sessions", "list"], &FakeLauncher::new([])).await;
+    let (exit, out, err) = run(&["sessions", "list"], &FakeHostLauncher::new([])).await;
     assert_eq!((exit, out.as_str()), (Exit::Done, ""));
     assert!(err.contains("no sessions"), "{err}");
 }
@@ -90,7 +90,8 @@ async fn show_tells_the_turns_of_the_session_that_is_meant() {
     assert_eq!(exit, Exit::Done);
     assert!(out.starts_with(&format!("third\n{THIRD} · working · /srv/project\n\nTurn 1\n> hi\nHello")), "{out}");
     assert!(!out.contains("hmm"), "{out}");
-    let subscribed: Vec<_> = launcher.seen.params("subscribe").iter().map(|params| params["channel"].clone()).collect();
+    let subscribed: Vec<_> =
+        launcher.recorded.params("subscribe").iter().map(|params| params["channel"].clone()).collect();
     assert_eq!(subscribed, [json!(THIRD), json!(format!("ahp-chat://fake/{THIRD}"))]);
 
     let (_, out, _) = run(&["sessions", "show", "27", "--reasoning"], &host([])).await;
@@ -108,14 +109,15 @@ async fn show_reads_a_long_chat_page_by_page() {
             "message": { "text": format!("message {n}"), "origin": { "kind": "user" } } })
     };
     let turns: Vec<Value> = (1..=120).map(turn).collect();
-    let launcher = FakeLauncher::new([]).keeping(vec![session(THIRD, "third", 40)], json!(turns));
+    let launcher = FakeHostLauncher::new([]).with_sessions(vec![session(THIRD, "third", 40)], json!(turns));
     let (exit, out, _) = run(&["sessions", "show", "27", "--json"], &launcher).await;
     assert_eq!(exit, Exit::Done);
     let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(shown["chat"]["turns"], json!(turns));
     assert!(shown["chat"].get("turnsNextCursor").is_none(), "nothing is left");
-    assert_eq!(launcher.seen.params("subscribe").last().unwrap()["view"], json!({ "turns": 50 }));
-    let cursors: Vec<_> = launcher.seen.params("fetchTurns").iter().map(|params| params["cursor"].clone()).collect();
+    assert_eq!(launcher.recorded.params("subscribe").last().unwrap()["view"], json!({ "turns": 50 }));
+    let cursors: Vec<_> =
+        launcher.recorded.params("fetchTurns").iter().map(|params| params["cursor"].clone()).collect();
     assert_eq!(cursors, ["70", "40", "10"]);
     let (_, out, _) = run(&["sessions", "show", "27"], &launcher).await;
     let said: Vec<_> = out.lines().filter(|line| line.starts_with("> message")).collect();
@@ -131,10 +133,10 @@ async fn the_audit_log_is_exported_over_all_pages_line_by_line() {
     let ids: Vec<_> = entries.iter().map(|entry| entry["id"].as_u64().unwrap()).collect();
     assert_eq!(ids, [1, 2, 3]);
     assert_eq!(entries[2]["input"], "\u{9b}3", "programs get it as it is");
-    let asked: Vec<_> = launcher.seen.params("hostler/audit");
+    let asked: Vec<_> = launcher.recorded.params("hostler/audit");
     assert_eq!(asked, [json!({ "channel": THIRD, "after": 0 }), json!({ "channel": THIRD, "after": 2 })]);
 
-    let mut stage = Stage::new().on_terminal();
+    let mut stage = CommandFixture::new().on_terminal();
     assert_eq!(stage.run(&["sessions", "export", "27", "--audit"], &host([])).await, Exit::Done);
     assert!(!stage.out.text().contains('\u{9b}'), "{}", stage.out.text());
 }
@@ -142,15 +144,15 @@ async fn the_audit_log_is_exported_over_all_pages_line_by_line() {
 #[tokio::test]
 async fn an_export_of_nothing_is_a_usage_error_that_starts_no_host() {
     let launcher = host([]);
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     assert_eq!(stage.run(&["sessions", "export", "27"], &launcher).await, Exit::Usage);
     assert!(stage.err.text().contains("--audit"), "{}", stage.err.text());
-    assert!(launcher.seen.options.lock().unwrap().is_empty());
+    assert!(launcher.recorded.options.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_terminal_is_not_steered_by_what_an_agent_said() {
-    let mut stage = Stage::new().on_terminal().var("NO_COLOR", "1");
+    let mut stage = CommandFixture::new().on_terminal().with_var("NO_COLOR", "1");
     assert_eq!(stage.run(&["sessions", "show", "27"], &host([])).await, Exit::Done);
     assert!(stage.out.text().ends_with("Hello\n"), "{}", stage.out.text());
 }
@@ -171,7 +173,7 @@ async fn an_ambiguous_session_is_a_usage_error_and_an_unknown_one_a_failure() {
         let (exit, _, err) = run(&[args, &["beef"]].concat(), &launcher).await;
         assert_eq!(exit, Exit::Failed, "{args:?}: {err}");
         assert!(err.contains("There is no session beef"), "{err}");
-        assert!(launcher.seen.actions().is_empty() && launcher.seen.params("disposeSession").is_empty());
+        assert!(launcher.recorded.actions().is_empty() && launcher.recorded.params("disposeSession").is_empty());
     }
 }
 
@@ -185,7 +187,7 @@ async fn a_session_that_is_named_in_full_is_asked_for_although_the_list_has_it_n
         assert_eq!(exit, Exit::Failed, "{name}: {err}");
         assert!(err.contains(&format!("There is no session {name}")), "{err}");
     }
-    let asked = launcher.seen.params("subscribe");
+    let asked = launcher.recorded.params("subscribe");
     assert_eq!(asked.iter().map(|params| params["channel"].as_str().unwrap()).collect::<Vec<_>>(), [hidden, hidden]);
 }
 
@@ -199,7 +201,7 @@ async fn a_search_says_what_is_missing_and_ends_as_it_would_have() {
         (json!([found]), &["--json", "--all", "pears"], Exit::Done),
         (json!([]), &["pears"], Exit::Failed),
     ] {
-        let launcher = host([]).finding(json!({ "items": items, "pending": 2, "trouble": trouble }));
+        let launcher = host([]).with_search_result(json!({ "items": items, "pending": 2, "trouble": trouble }));
         let (ended, out, err) = run(&[&["sessions", "search"], args].concat(), &launcher).await;
         assert_eq!(ended, exit, "{err}");
         assert!(
@@ -208,7 +210,7 @@ async fn a_search_says_what_is_missing_and_ends_as_it_would_have() {
         );
         assert!(!err.contains('\u{1b}') && !out.contains("disk"), "{err}{out}");
         let all = args.contains(&"--all");
-        assert_eq!(launcher.seen.params("hostler/search")[0]["all"], all);
+        assert_eq!(launcher.recorded.params("hostler/search")[0]["all"], all);
         assert_eq!(out.contains("not in the list"), exit == Exit::Done && !all, "{out}");
     }
 }
@@ -224,10 +226,10 @@ async fn rename_and_archive_tell_the_host_and_wait_for_its_word() {
         let (exit, out, err) = run(args, &launcher).await;
         assert_eq!((exit, out.as_str()), (Exit::Done, ""), "{err}");
         assert!(err.contains(THIRD), "{err}");
-        let dispatched = launcher.seen.params("dispatchAction");
+        let dispatched = launcher.recorded.params("dispatchAction");
         assert_eq!((&dispatched[0]["channel"], &dispatched[0]["action"]), (&json!(THIRD), &action));
 
-        let (exit, _, err) = run(args, &host([Beat::Reject("the disk is full")])).await;
+        let (exit, _, err) = run(args, &host([HostScriptStep::Reject("the disk is full")])).await;
         assert_eq!(exit, Exit::Failed);
         assert!(err.contains("the disk is full"), "{err}");
     }
@@ -235,10 +237,10 @@ async fn rename_and_archive_tell_the_host_and_wait_for_its_word() {
 
 #[tokio::test]
 async fn an_empty_title_asks_no_host() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let launcher = host([]);
     assert_eq!(stage.run(&["sessions", "rename", "27", " "], &launcher).await, Exit::Usage);
-    assert!(launcher.seen.options.lock().unwrap().is_empty());
+    assert!(launcher.recorded.options.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -246,11 +248,11 @@ async fn delete_finds_all_sessions_first_and_each_once() {
     let launcher = host([]);
     let (exit, ..) = run(&["sessions", "delete", "--yes", "27", "nothing"], &launcher).await;
     assert_eq!(exit, Exit::Failed);
-    assert!(launcher.seen.params("disposeSession").is_empty(), "one that is unknown keeps the others");
+    assert!(launcher.recorded.params("disposeSession").is_empty(), "one that is unknown keeps the others");
 
     let (exit, ..) = run(&["sessions", "delete", "--yes", "27", "30", THIRD], &launcher).await;
     assert_eq!(exit, Exit::Done);
-    let disposed = launcher.seen.params("disposeSession");
+    let disposed = launcher.recorded.params("disposeSession");
     assert_eq!(disposed, [json!({ "channel": THIRD }), json!({ "channel": FOURTH })]);
 }
 
@@ -260,56 +262,56 @@ async fn delete_asks_on_a_terminal_and_needs_a_yes() {
         [("y\n", Exit::Done, 1), ("YES", Exit::Done, 1), ("\n", Exit::Failed, 0), ("", Exit::Failed, 0)]
     {
         let launcher = host([]);
-        let mut stage = Stage::new().on_terminal();
+        let mut stage = CommandFixture::new().on_terminal();
         stage.stdin = typed.into();
         assert_eq!(stage.run(&["sessions", "delete", "27"], &launcher).await, exit, "{typed:?}");
-        assert_eq!(launcher.seen.params("disposeSession").len(), disposed, "{typed:?}");
+        assert_eq!(launcher.recorded.params("disposeSession").len(), disposed, "{typed:?}");
         assert!(stage.err.text().contains("third"), "{}", stage.err.text());
     }
 }
 
 #[tokio::test]
 async fn delete_without_a_terminal_needs_the_flag_and_asks_no_host() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     stage.stdin = "y\n".into();
     let launcher = host([]);
     assert_eq!(stage.run(&["sessions", "delete", "27"], &launcher).await, Exit::Usage);
     assert!(stage.err.text().contains("--yes"), "{}", stage.err.text());
-    assert!(launcher.seen.options.lock().unwrap().is_empty());
+    assert!(launcher.recorded.options.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn run_continues_the_session_that_it_is_given() {
-    let launcher = host(answer(&["more"]).into_iter().chain([complete()]));
+    let launcher = host(answer_steps(&["more"]).into_iter().chain([turn_complete()]));
     let (exit, out, err) = run(&["run", "--session", "27", "go on"], &launcher).await;
     assert_eq!((exit, out.as_str(), err.as_str()), (Exit::Done, "more", ""));
-    assert!(launcher.seen.params("createSession").is_empty());
-    assert_eq!(launcher.seen.actions(), ["chat/turnStarted"]);
-    assert_eq!(launcher.seen.params("dispatchAction")[0]["channel"], format!("ahp-chat://fake/{THIRD}"));
+    assert!(launcher.recorded.params("createSession").is_empty());
+    assert_eq!(launcher.recorded.actions(), ["chat/turnStarted"]);
+    assert_eq!(launcher.recorded.params("dispatchAction")[0]["channel"], format!("ahp-chat://fake/{THIRD}"));
 }
 
 #[tokio::test]
 async fn only_the_flag_changes_the_permission_mode_of_a_session() {
-    let script = || answer(&["ok"]).into_iter().chain([complete()]);
+    let script = || answer_steps(&["ok"]).into_iter().chain([turn_complete()]);
     let launcher = host(script());
     let (exit, ..) = run(&["run", "--session", "27", "--permission-mode", "plan", "go on"], &launcher).await;
     assert_eq!(exit, Exit::Done);
-    assert_eq!(launcher.seen.actions(), ["session/configChanged", "chat/turnStarted"]);
-    assert_eq!(launcher.seen.params("dispatchAction")[0]["action"]["config"], json!({ "permissionMode": "plan" }));
+    assert_eq!(launcher.recorded.actions(), ["session/configChanged", "chat/turnStarted"]);
+    assert_eq!(launcher.recorded.params("dispatchAction")[0]["action"]["config"], json!({ "permissionMode": "plan" }));
 
     let launcher = host(script());
-    let mut stage = Stage::new().var("HOSTLER_PERMISSION_MODE", "plan");
+    let mut stage = CommandFixture::new().with_var("HOSTLER_PERMISSION_MODE", "plan");
     assert_eq!(stage.run(&["run", "--session", "27", "go on"], &launcher).await, Exit::Done);
-    assert_eq!(launcher.seen.actions(), ["chat/turnStarted"]);
+    assert_eq!(launcher.recorded.actions(), ["chat/turnStarted"]);
 }
 
 #[tokio::test]
 async fn a_session_has_its_folder_already() {
-    let mut stage = Stage::new();
+    let mut stage = CommandFixture::new();
     let launcher = host([]);
     assert_eq!(stage.run(&["run", "--session", "27", "--cwd", ".", "hi"], &launcher).await, Exit::Usage);
     assert!(stage.err.text().contains("--cwd"), "{}", stage.err.text());
-    assert!(launcher.seen.options.lock().unwrap().is_empty());
+    assert!(launcher.recorded.options.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -322,7 +324,7 @@ async fn pictures_are_dropped_from_what_the_agent_remembers() {
         let (exit, out, err) = run(args, &launcher).await;
         assert_eq!((exit, out.as_str()), (Exit::Done, ""), "{err}");
         assert!(err.trim_end().ends_with(said), "{err}");
-        let asked = launcher.seen.params("hostler/dropImages");
+        let asked = launcher.recorded.params("hostler/dropImages");
         assert_eq!(asked, [json!({ "channel": format!("ahp-chat://fake/{FIRST}"), "which": which })]);
     }
 }

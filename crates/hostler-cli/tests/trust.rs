@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 
 use hostler_cli::Exit;
 use serde_json::{Value, json};
-use support::host::{Beat, FakeLauncher, answer, complete};
-use support::{BRINGS, Stage, names};
+use support::host::{FakeHostLauncher, HostScriptStep, answer_steps, turn_complete};
+use support::{CommandFixture, FOLDER_CONFIGURATION_FILE, entry_names};
 
 /// A home that several commands use, with a project that brings configuration.
-struct Machine {
-    home: Stage,
+struct TrustFixture {
+    home: CommandFixture,
 }
 
-struct Said {
+struct CliOutput {
     exit: Exit,
     out: String,
     err: String,
 }
 
-impl Machine {
+impl TrustFixture {
     fn new() -> Self {
-        let machine = Self { home: Stage::new() };
-        machine.brings("project", "SessionStart: ./evil.sh");
+        let machine = Self { home: CommandFixture::new() };
+        machine.write_configuration("project", "SessionStart: ./evil.sh");
         machine
     }
 
@@ -33,13 +33,13 @@ impl Machine {
         self.home.scratch.path().canonicalize().unwrap().join(name)
     }
 
-    fn brings(&self, folder: &str, text: &str) {
+    fn write_configuration(&self, folder: &str, text: &str) {
         std::fs::create_dir_all(self.path(folder)).unwrap();
-        std::fs::write(self.path(folder).join(BRINGS), text).unwrap();
+        std::fs::write(self.path(folder).join(FOLDER_CONFIGURATION_FILE), text).unwrap();
     }
 
-    async fn run_with(&self, args: &[&str], launcher: &FakeLauncher, typed: Option<&str>) -> Said {
-        let mut stage = Stage::new();
+    async fn run_with(&self, args: &[&str], launcher: &FakeHostLauncher, typed: Option<&str>) -> CliOutput {
+        let mut stage = CommandFixture::new();
         let mut wiring = self.home.wiring(launcher);
         if let Some(typed) = typed {
             stage.stdin = typed.as_bytes().to_vec();
@@ -47,18 +47,18 @@ impl Machine {
             wiring.environment.stderr_is_terminal = true;
             wiring.environment.vars.insert("NO_COLOR".into(), "1".into());
         }
-        let exit = stage.run_wired(args, wiring).await;
-        Said { exit, out: stage.out.text(), err: stage.err.text() }
+        let exit = stage.run_with_wiring(args, wiring).await;
+        CliOutput { exit, out: stage.out.text(), err: stage.err.text() }
     }
 
-    async fn run(&self, args: &[&str]) -> Said {
-        let launcher = FakeLauncher::new([]);
+    async fn run(&self, args: &[&str]) -> CliOutput {
+        let launcher = FakeHostLauncher::new([]);
         let said = self.run_with(args, &launcher, None).await;
-        assert!(launcher.seen.options.lock().unwrap().is_empty(), "no host is started");
+        assert!(launcher.recorded.options.lock().unwrap().is_empty(), "no host is started");
         said
     }
 
-    async fn done(&self, args: &[&str]) -> Said {
+    async fn done(&self, args: &[&str]) -> CliOutput {
         let said = self.run(args).await;
         assert_eq!(said.exit, Exit::Done, "{args:?}: {}{}", said.out, said.err);
         said
@@ -79,12 +79,12 @@ fn text(path: &Path) -> &str {
 
 #[tokio::test]
 async fn a_folder_is_untrusted_until_it_is_added_and_again_when_it_is_removed() {
-    let machine = Machine::new();
+    let machine = TrustFixture::new();
     let project = machine.path("project");
     let said = machine.run(&["trust", "check"]).await;
     assert_eq!(said.exit, Exit::Failed);
     let expected = format!(
-        "{} is not trusted: no one has decided yet.\n  Hook: SessionStart: ./evil.sh  [{BRINGS}]\n",
+        "{} is not trusted: no one has decided yet.\n  Hook: SessionStart: ./evil.sh  [{FOLDER_CONFIGURATION_FILE}]\n",
         project.display()
     );
     assert_eq!(said.out, expected);
@@ -97,11 +97,11 @@ async fn a_folder_is_untrusted_until_it_is_added_and_again_when_it_is_removed() 
     assert_eq!(machine.state("project").await, "trusted");
     assert_eq!(machine.done(&["trust", "list"]).await.out, format!("trusted      {}\n", project.display()));
     let said = machine.done(&["trust", "list", "--json"]).await;
-    let item = json!({ "kind": "hook", "name": "SessionStart: ./evil.sh", "source": BRINGS, "hash": "SessionStart: ./evil.sh" });
+    let item = json!({ "kind": "hook", "name": "SessionStart: ./evil.sh", "source": FOLDER_CONFIGURATION_FILE, "hash": "SessionStart: ./evil.sh" });
     let expected =
         json!({ "items": [{ "path": project, "decision": "trust", "items": [item] }], "trustedFolders": [] });
     assert_eq!(serde_json::from_str::<Value>(&said.out).unwrap(), expected);
-    assert_eq!(names(&machine.home.state_dir()), ["trust.toml"]);
+    assert_eq!(entry_names(&machine.home.state_dir()), ["trust.toml"]);
 
     let said = machine.done(&["trust", "remove", "../project"]).await;
     assert_eq!(said.err, format!("Removed: {}.\n", project.display()));
@@ -112,10 +112,10 @@ async fn a_folder_is_untrusted_until_it_is_added_and_again_when_it_is_removed() 
 
 #[tokio::test]
 async fn a_changed_configuration_is_shown_as_a_difference() {
-    let machine = Machine::new();
-    machine.brings("project", "kept=1\nedited=1\ngone=1");
+    let machine = TrustFixture::new();
+    machine.write_configuration("project", "kept=1\nedited=1\ngone=1");
     machine.done(&["trust", "add", ".", "--yes"]).await;
-    machine.brings("project", "kept=1\nedited=2\nblocked hook=1");
+    machine.write_configuration("project", "kept=1\nedited=2\nblocked hook=1");
     let said = machine.run(&["trust", "check"]).await;
     assert_eq!(said.exit, Exit::Failed);
     let lines: Vec<&str> = said.out.lines().skip(1).collect();
@@ -133,8 +133,8 @@ async fn a_changed_configuration_is_shown_as_a_difference() {
 
 #[tokio::test]
 async fn add_asks_on_a_terminal_and_takes_yes_alone_for_a_yes() {
-    let machine = Machine::new();
-    let launcher = FakeLauncher::new([]);
+    let machine = TrustFixture::new();
+    let launcher = FakeHostLauncher::new([]);
     for typed in ["n\n", "\n", "", "sure\n"] {
         let said = machine.run_with(&["trust", "add", "."], &launcher, Some(typed)).await;
         assert_eq!((said.exit, said.err.ends_with("Nothing was changed.\n")), (Exit::Failed, true), "{}", said.err);
@@ -150,8 +150,8 @@ async fn add_asks_on_a_terminal_and_takes_yes_alone_for_a_yes() {
 
 #[tokio::test]
 async fn subfolders_are_trusted_only_if_that_was_said() {
-    let machine = Machine::new();
-    machine.brings("project/sub", "hook");
+    let machine = TrustFixture::new();
+    machine.write_configuration("project/sub", "hook");
     machine.done(&["trust", "add", ".", "--yes"]).await;
     assert_eq!(machine.state("project/sub").await, "undecided");
     machine.done(&["trust", "add", ".", "--subfolders", "--yes"]).await;
@@ -162,8 +162,8 @@ async fn subfolders_are_trusted_only_if_that_was_said() {
 
 #[tokio::test]
 async fn home_and_root_are_trusted_by_their_full_path_only_and_never_with_subfolders() {
-    let machine = Machine::new();
-    machine.brings("", "hook");
+    let machine = TrustFixture::new();
+    machine.write_configuration("", "hook");
     for written in ["..", "../project/..", "./.."] {
         let said = machine.run(&["trust", "add", written, "--yes"]).await;
         assert_eq!((said.exit, said.err.contains("full path")), (Exit::Usage, true), "{written}: {}", said.err);
@@ -181,23 +181,23 @@ async fn home_and_root_are_trusted_by_their_full_path_only_and_never_with_subfol
 
 #[tokio::test]
 async fn the_settings_trust_folders_and_what_they_trust_stays_so() {
-    let machine = Machine::new();
+    let machine = TrustFixture::new();
     let project = machine.path("project");
-    machine.home.configure(&format!("trusted-folders = [{project:?}]\n"));
+    machine.home.write_config(&format!("trusted-folders = [{project:?}]\n"));
     assert_eq!(machine.state("project").await, "trusted");
     assert!(machine.done(&["trust", "list"]).await.out.contains("(trusted-folders in the settings)"));
     machine.done(&["trust", "add", ".", "--yes"]).await;
     let said = machine.done(&["trust", "remove", "."]).await;
     assert!(said.err.contains("It is still trusted through `trusted-folders`"), "{}", said.err);
-    machine.home.configure("trusted-folders = [\"work\"]\n");
+    machine.home.write_config("trusted-folders = [\"work\"]\n");
     let said = machine.run(&["trust", "list"]).await;
     assert_eq!((said.exit, said.err.contains("a list of absolute paths")), (Exit::Usage, true), "{}", said.err);
 }
 
 #[tokio::test]
 async fn a_folder_below_a_trusted_one_is_untrusted_when_it_is_removed() {
-    let machine = Machine::new();
-    machine.brings("project/sub", "Stop: ./x.sh");
+    let machine = TrustFixture::new();
+    machine.write_configuration("project/sub", "Stop: ./x.sh");
     let (project, sub) = (machine.path("project"), machine.path("project/sub"));
     machine.done(&["trust", "add", text(&sub), "--yes"]).await;
     machine.done(&["trust", "add", text(&project), "--subfolders", "--yes"]).await;
@@ -210,8 +210,8 @@ async fn a_folder_below_a_trusted_one_is_untrusted_when_it_is_removed() {
 
 #[tokio::test]
 async fn a_suggested_command_is_quoted_for_the_shell() {
-    let machine = Machine::new();
-    machine.brings("it's $(me)", "make");
+    let machine = TrustFixture::new();
+    machine.write_configuration("it's $(me)", "make");
     let folder = machine.path("it's $(me)");
     let said = machine.run(&["trust", "check", folder.to_str().unwrap()]).await;
     assert!(said.err.contains(r"it'\''s $(me)'`."), "{}", said.err);
@@ -219,8 +219,8 @@ async fn a_suggested_command_is_quoted_for_the_shell() {
 
 #[tokio::test]
 async fn a_folder_that_cannot_be_read_and_one_that_is_not_there_have_their_sentence() {
-    let machine = Machine::new();
-    machine.brings("project", "problem: settings.json is not JSON");
+    let machine = TrustFixture::new();
+    machine.write_configuration("project", "problem: settings.json is not JSON");
     let said = machine.run(&["trust", "check"]).await;
     assert_eq!((said.exit, said.out.contains("cannot be trusted: settings.json is not JSON.")), (Exit::Failed, true));
     let said = machine.run(&["trust", "add", ".", "--yes"]).await;
@@ -231,8 +231,8 @@ async fn a_folder_that_cannot_be_read_and_one_that_is_not_there_have_their_sente
 
 #[tokio::test]
 async fn nothing_in_a_list_is_invisible_or_reverses_the_text() {
-    let machine = Machine::new();
-    machine.brings("project", "photo\u{202e}gpj.sh\u{1b}[2K\u{200b}");
+    let machine = TrustFixture::new();
+    machine.write_configuration("project", "photo\u{202e}gpj.sh\u{1b}[2K\u{200b}");
     for args in [&["trust", "check"][..], &["trust", "add", ".", "--yes"]] {
         let said = machine.run(args).await;
         let shown = format!("{}{}", said.out, said.err);
@@ -241,19 +241,22 @@ async fn nothing_in_a_list_is_invisible_or_reverses_the_text() {
 }
 
 /// A host that asks about the folder as it does, and one word as its answer.
-fn asking() -> FakeLauncher {
+fn asking() -> FakeHostLauncher {
     let options =
         json!([{ "id": "trust", "label": "Trust this folder" }, { "id": "restrict", "label": "Do not trust" }]);
     let question = json!({ "kind": "single-select", "id": "trust", "message": "Trust this folder?", "options": options,
         "required": true });
     let request = json!({ "id": "q", "message": "This folder brings a hook.", "questions": [question] });
-    let asked = [Beat::Chat(json!({ "type": "chat/inputRequested", "request": request })), Beat::PassOn];
-    FakeLauncher::new(asked.into_iter().chain(answer(&["done"])).chain([complete()]))
+    let asked = [
+        HostScriptStep::Chat(json!({ "type": "chat/inputRequested", "request": request })),
+        HostScriptStep::EchoNextAction,
+    ];
+    FakeHostLauncher::new(asked.into_iter().chain(answer_steps(&["done"])).chain([turn_complete()]))
 }
 
 #[tokio::test]
 async fn without_a_terminal_run_declines_and_says_what_is_ignored() {
-    let machine = Machine::new();
+    let machine = TrustFixture::new();
     let launcher = asking();
     let said = machine.run_with(&["run", "hi"], &launcher, None).await;
     assert_eq!((said.exit, said.out.as_str()), (Exit::Done, "done"), "{}", said.err);
@@ -263,14 +266,14 @@ async fn without_a_terminal_run_declines_and_says_what_is_ignored() {
         machine.path("project").display()
     );
     assert_eq!(said.err, expected);
-    let declined = &launcher.seen.params("dispatchAction")[1]["action"];
+    let declined = &launcher.recorded.params("dispatchAction")[1]["action"];
     assert_eq!((&declined["type"], &declined["response"]), (&json!("chat/inputCompleted"), &json!("decline")));
     assert_eq!(machine.state("project").await, "undecided", "nothing is remembered");
 }
 
 #[tokio::test]
 async fn on_a_terminal_run_asks_as_it_asks_other_questions() {
-    let machine = Machine::new();
+    let machine = TrustFixture::new();
     let launcher = asking();
     let said = machine.run_with(&["run", "hi"], &launcher, Some("1\n")).await;
     assert_eq!(said.exit, Exit::Done, "{}", said.err);
@@ -280,7 +283,7 @@ async fn on_a_terminal_run_asks_as_it_asks_other_questions() {
         said.err
     );
     assert!(!said.err.contains("Ignored"), "{}", said.err);
-    let accepted = &launcher.seen.params("dispatchAction")[1]["action"];
+    let accepted = &launcher.recorded.params("dispatchAction")[1]["action"];
     assert_eq!(
         (&accepted["response"], &accepted["answers"]["trust"]["value"]["value"]),
         (&json!("accept"), &json!("trust"))
@@ -289,23 +292,23 @@ async fn on_a_terminal_run_asks_as_it_asks_other_questions() {
 
 #[tokio::test]
 async fn run_with_trust_remembers_the_folder_as_it_is_now() {
-    let machine = Machine::new();
-    let launcher = FakeLauncher::new(answer(&["done"]).into_iter().chain([complete()]));
+    let machine = TrustFixture::new();
+    let launcher = FakeHostLauncher::new(answer_steps(&["done"]).into_iter().chain([turn_complete()]));
     let said = machine.run_with(&["run", "--trust", "hi"], &launcher, None).await;
     assert_eq!((said.exit, said.err.as_str()), (Exit::Done, ""));
     assert_eq!(machine.state("project").await, "trusted");
-    machine.brings("project", "other hook");
+    machine.write_configuration("project", "other hook");
     assert_eq!(machine.state("project").await, "changed");
 }
 
 #[tokio::test]
 async fn run_with_trust_is_refused_for_home_unless_it_is_named() {
-    let machine = Machine::new();
-    machine.brings("", "hook");
-    let launcher = FakeLauncher::new(answer(&["done"]).into_iter().chain([complete()]));
+    let machine = TrustFixture::new();
+    machine.write_configuration("", "hook");
+    let launcher = FakeHostLauncher::new(answer_steps(&["done"]).into_iter().chain([turn_complete()]));
     let said = machine.run_with(&["run", "--trust", "--cwd", "..", "hi"], &launcher, None).await;
     assert_eq!((said.exit, said.err.contains("full path")), (Exit::Usage, true), "{}", said.err);
-    assert!(launcher.seen.options.lock().unwrap().is_empty(), "nothing was started");
+    assert!(launcher.recorded.options.lock().unwrap().is_empty(), "nothing was started");
     let home = machine.path("");
     let said = machine.run_with(&["run", "--trust", "--cwd", text(&home), "hi"], &launcher, None).await;
     assert_eq!(said.exit, Exit::Done, "{}", said.err);

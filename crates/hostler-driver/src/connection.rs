@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::{Answer, DriverEvent, FolderConfiguration, Gatekeeper, Prompt, RequestId, StderrTail};
+use crate::{AgentRequestId, Answer, DriverEvent, FolderConfiguration, PermissionGate, Prompt, StderrTail};
 
 /// What continues a conversation later: opaque to everybody but the driver that gave it.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -39,7 +39,7 @@ impl ConversationStart {
 
 /// Where the agent finds its model: the loopback gateway, with a bearer that is worth nothing elsewhere.
 #[derive(Debug, Clone)]
-pub struct Endpoint {
+pub struct GatewayEndpoint {
     /// `http://127.0.0.1:<port>`, without a trailing slash.
     pub base_url: String,
     /// The whole bearer, `<nonce>.<id>`.
@@ -64,13 +64,13 @@ pub struct OpenSpec {
     /// How many tokens it may spend on thinking; absent: the agent's own choice.
     pub thinking_budget: Option<u32>,
     /// Directories beside the working directory that the agent may use.
-    pub more_directories: Vec<PathBuf>,
+    pub additional_directories: Vec<PathBuf>,
     /// Whether the configuration of the working directory applies.
     pub folder_configuration: FolderConfiguration,
     /// The gateway.
-    pub endpoint: Endpoint,
+    pub endpoint: GatewayEndpoint,
     /// Decides on every tool call.
-    pub gatekeeper: Arc<dyn Gatekeeper>,
+    pub permission_gate: Arc<dyn PermissionGate>,
 }
 
 impl fmt::Debug for OpenSpec {
@@ -86,13 +86,13 @@ impl fmt::Debug for OpenSpec {
 
 /// Facts that the handshake established.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConnectionFacts {
+pub struct ConnectionInfo {
     /// The agent's process id.
     pub pid: u32,
     /// The agent's version, where the handshake tells it.
     pub version: Option<String>,
     /// The commands that the agent itself knows, where the handshake tells them.
-    pub commands: Vec<AgentCommand>,
+    pub commands: Vec<SlashCommand>,
     /// Whether the configuration of the working directory applies.
     pub applied_configuration: bool,
 }
@@ -100,7 +100,7 @@ pub struct ConnectionFacts {
 /// A command that begins with a slash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct AgentCommand {
+pub struct SlashCommand {
     /// Its name, without the slash.
     pub name: String,
     /// What it does.
@@ -110,18 +110,18 @@ pub struct AgentCommand {
 }
 
 /// A connection whose handshake is finished.
-pub struct Opened {
+pub struct OpenedConnection {
     /// The way to the agent.
-    pub connection: Box<dyn Connection>,
+    pub connection: Box<dyn AgentConnection>,
     /// What the agent does, in order. Closes after [`DriverEvent::Gone`].
     pub events: mpsc::Receiver<DriverEvent>,
     /// What is known about it.
-    pub facts: ConnectionFacts,
+    pub info: ConnectionInfo,
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for OpenedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened").field("facts", &self.facts).finish_non_exhaustive()
+        f.debug_struct("Opened").field("facts", &self.info).finish_non_exhaustive()
     }
 }
 
@@ -137,7 +137,7 @@ pub enum CloseMode {
 /// A live agent process for one conversation.
 ///
 /// All methods may be called from any task; none of them blocks on the agent's output.
-pub trait Connection: Send + Sync + 'static {
+pub trait AgentConnection: Send + Sync + 'static {
     /// Writes a prompt and returns the id that the agent will know it by.
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>>;
 
@@ -145,27 +145,27 @@ pub trait Connection: Send + Sync + 'static {
     fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
     /// Answers a request of the agent. Each can be answered once, and none after it was withdrawn.
-    fn answer(&self, request: &RequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>>;
+    fn answer(&self, request: &AgentRequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
     /// Holds a person's words for the agent until it can be told in the middle of its turn: at the next tool call of
     /// its own (a sub-agent's does not count). What was held before and not told is replaced. Either
     /// [`SteerInjected`](DriverEvent::SteerInjected) or [`SteerUndelivered`](DriverEvent::SteerUndelivered) follows,
     /// unless it is taken back: at once if no turn runs and no prompt waits for one. With attachments it may be on its way
     /// for a while; what the agent cannot be told in the middle of a turn is given back.
-    fn steer(&self, steer: Steer);
+    fn steer(&self, steer: SteeringMessage);
 
     /// Takes words back that are held under this id. `false` if they are not: the agent was told, or will not be.
-    fn unsteer(&self, id: &SteerId) -> bool;
+    fn cancel_steering(&self, id: &SteeringMessageId) -> bool;
 
     /// Changes the rules that the agent works under; returns when the agent has taken the change.
     /// [`ConnectionError::Refused`] where the agent cannot take it while it lives.
-    fn apply(&self, change: PolicyChange) -> BoxFuture<'_, Result<(), ConnectionError>>;
+    fn apply_setting(&self, change: AgentSettingChange) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
     /// Ends one piece of background work; what follows from it arrives as events.
     fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
     /// Where the agent says that it writes the output of a piece of background work.
-    fn task_output(&self, id: &str) -> Option<PathBuf>;
+    fn task_output_path(&self, id: &str) -> Option<PathBuf>;
 
     /// Ends the process and everything it started; returns when its tree is empty and its lock is free.
     /// Calling it twice is the same as calling it once.
@@ -174,31 +174,31 @@ pub trait Connection: Send + Sync + 'static {
 
 /// The longest words that an agent can be told in the middle of its turn, in UTF-16 units. Agents cut what is longer, or
 /// put it into a file; this leaves room for what a driver says around it.
-pub const MAX_STEER: usize = 8_000;
+pub const MAX_STEERING_UTF16_UNITS: usize = 8_000;
 
 /// Names a person's words that are to be folded into a running turn.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SteerId(pub String);
+pub struct SteeringMessageId(pub String);
 
 /// A person's words for an agent that is working.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Steer {
+pub struct SteeringMessage {
     /// What the receipts name.
-    pub id: SteerId,
+    pub id: SteeringMessageId,
     /// The words.
-    pub text: Prompt,
+    pub prompt: Prompt,
 }
 
-impl Steer {
+impl SteeringMessage {
     /// Whether the words are short enough to be told. Longer ones are never told, only given back.
-    pub fn fits(&self) -> bool {
-        self.text.expose().encode_utf16().count() <= MAX_STEER
+    pub fn is_within_size_limit(&self) -> bool {
+        self.prompt.expose().encode_utf16().count() <= MAX_STEERING_UTF16_UNITS
     }
 }
 
 /// A rule that an agent works under, and that may change while it lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PolicyChange {
+pub enum AgentSettingChange {
     /// The permission mode, in the agent's words.
     PermissionMode(String),
     /// The model, by its id in the agent's form.
@@ -214,10 +214,10 @@ pub enum PolicyChange {
 pub enum ConnectionError {
     /// There is no such request, or it has been answered or withdrawn.
     #[error("the request is no longer open")]
-    NotOpen,
+    RequestNotOpen,
     /// The process has ended.
     #[error("the agent has ended{}", .0.as_ref().map(|s| format!(": {s}")).unwrap_or_default())]
-    Gone(Option<String>),
+    Exited(Option<String>),
     /// The agent answered with an error.
     #[error("the agent refused: {0}")]
     Refused(String),
@@ -255,7 +255,7 @@ pub enum OpenErrorKind {
     /// The working directory is gone.
     NoWorkingDirectory,
     /// Nobody has signed in to what the agent is to work with.
-    SignInNeeded,
+    SignInRequired,
     /// Anything else.
     Other,
 }
@@ -272,7 +272,7 @@ impl OpenErrorKind {
             Self::ConversationBusy => "conversationBusy",
             Self::ConversationMissing => "conversationMissing",
             Self::NoWorkingDirectory => "workingDirectoryMissing",
-            Self::SignInNeeded => "auth",
+            Self::SignInRequired => "auth",
             Self::Other => "agentStartFailed",
         }
     }

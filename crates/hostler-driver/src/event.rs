@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    FileEdit, Gate, PermissionRequest, PlanRequest, QuestionRequest, RequestId, ResumeToken, StderrTail, SteerId,
-    SubAgentEvent, SubAgentId, ToolDisplay,
+    AgentRequestId, FileEdit, GateDecision, PermissionRequest, PlanRequest, QuestionRequest, ResumeToken, StderrTail,
+    SteeringMessageId, SubAgentEvent, SubAgentId, ToolDisplay,
 };
 
 /// Names a streamed part within one connection. Never reused by a connection.
@@ -26,7 +26,7 @@ pub enum PartKind {
 #[derive(Clone)]
 pub enum DriverEvent {
     /// The agent began to work on something: a prompt of ours, or its own idea.
-    TurnBegan(TurnCause),
+    TurnStarted(TurnCause),
     /// The model begins an answer to the agent itself (not to a sub-agent). What was folded in before is part of it.
     MessageStarted,
     /// A part begins.
@@ -37,7 +37,7 @@ pub enum DriverEvent {
         kind: PartKind,
     },
     /// A part grows.
-    Delta {
+    PartDelta {
         /// The part.
         part: PartId,
         /// What is appended.
@@ -69,11 +69,11 @@ pub enum DriverEvent {
         display: ToolDisplay,
     },
     /// The gate has decided on a call. Comes after [`ToolReady`](Self::ToolReady) where the call is shown at all.
-    ToolGated {
+    ToolDecided {
         /// The call.
         id: String,
         /// The decision.
-        gate: Gate,
+        decision: GateDecision,
     },
     /// A call that runs gives a sign of life.
     ToolProgress {
@@ -100,7 +100,7 @@ pub enum DriverEvent {
     /// The agent proposes a plan.
     PlanProposed(PlanRequest),
     /// The agent does not wait for an answer any longer.
-    RequestWithdrawn(RequestId),
+    RequestWithdrawn(AgentRequestId),
     /// Token use of the running turn so far; the last one before the end counts.
     Usage(TokenUsage),
     /// How the conversation can be continued from now on.
@@ -113,7 +113,7 @@ pub enum DriverEvent {
         /// Which attempt comes next, from 1.
         attempt: u32,
         /// How many there are at most.
-        max: u32,
+        max_attempts: u32,
         /// How long it waits.
         delay: Duration,
         /// The HTTP status that caused it.
@@ -126,25 +126,25 @@ pub enum DriverEvent {
     /// The model was told what a person said while it was working. Comes before the [`MessageStarted`] that answers it.
     ///
     /// [`MessageStarted`]: Self::MessageStarted
-    SteerInjected(SteerId),
+    SteerInjected(SteeringMessageId),
     /// The turn is over and the model was not told: it never will be. Comes before [`TurnEnded`](Self::TurnEnded), or
     /// when the words came, if the turn was over then.
-    SteerUndelivered(SteerId),
+    SteerUndelivered(SteeringMessageId),
     /// The agent shortens the conversation.
     CompactionStarted,
     /// The conversation was shortened.
     CompactionFinished {
         /// Its size before, in tokens.
-        before: Option<u64>,
+        tokens_before: Option<u64>,
         /// And after.
-        after: Option<u64>,
+        tokens_after: Option<u64>,
     },
     /// The conversation could not be shortened, and why.
     CompactionFailed(String),
     /// Work goes on beside the turns: it is new, or something about it has changed.
-    BackgroundChanged(BackgroundTask),
+    BackgroundTaskChanged(BackgroundTask),
     /// It no longer does.
-    BackgroundEnded {
+    BackgroundTaskEnded {
         /// The task.
         id: String,
     },
@@ -158,7 +158,7 @@ pub enum DriverEvent {
     /// The agent's work on the current turn is over.
     TurnEnded(TurnOutcome),
     /// The process is gone and its tree is swept; nothing follows.
-    Gone {
+    ProcessExited {
         /// `exit code 1`, `signal 9`.
         status: String,
         /// The redacted end of stderr.
@@ -181,16 +181,16 @@ pub struct BackgroundTask {
     /// The agent's name for it, by which it is stopped.
     pub id: String,
     /// What it is.
-    pub kind: BackgroundKind,
+    pub kind: BackgroundTaskKind,
     /// What it does, in a few words.
     pub description: String,
     /// The call that started it.
-    pub call: Option<String>,
+    pub call_id: Option<String>,
 }
 
 /// What works in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackgroundKind {
+pub enum BackgroundTaskKind {
     /// A command in a shell.
     Shell,
     /// A sub-agent.
@@ -224,9 +224,9 @@ pub struct TokenUsage {
     /// The model's context window, where the agent tells it.
     pub context_window: Option<u64>,
     /// How much of it the conversation fills after the latest answer.
-    pub context: Option<u64>,
+    pub context_tokens: Option<u64>,
     /// What the turn costs by the agent's own prices, in US dollars.
-    pub cost: Option<f64>,
+    pub cost_usd: Option<f64>,
 }
 
 /// How the agent's work on a turn ended.
@@ -300,7 +300,7 @@ impl ApiErrorCategory {
             Self::RateLimit => "rateLimit",
             Self::Overloaded => "overloaded",
             Self::InvalidRequest => "invalidRequest",
-            Self::AttachmentRejected => hostler_attachments::Code::ProviderRejected.as_str(),
+            Self::AttachmentRejected => hostler_attachments::AttachmentErrorCode::ProviderRejected.as_str(),
             Self::TooLarge => "tooLarge",
             Self::Network => "network",
             Self::Limit => "limit",

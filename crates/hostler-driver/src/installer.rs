@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 
 /// A managed install of one agent build.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledBuild {
     /// Which build: `native`, `js`.
     pub build: String,
     /// The version that was verified by running it.
@@ -12,7 +12,7 @@ pub struct Installed {
     /// What is executed.
     pub path: PathBuf,
     /// Whether this call had to install it.
-    pub fresh: bool,
+    pub newly_installed: bool,
 }
 
 /// How far an install has come.
@@ -23,16 +23,16 @@ pub enum InstallProgress {
     /// Bytes on disk so far, of about how many.
     Fetching {
         /// Bytes that have arrived.
-        done: u64,
+        done_bytes: u64,
         /// About how many there will be.
-        total: u64,
+        total_bytes: u64,
     },
     /// Running the executable to see its version.
     Verifying,
 }
 
 /// Takes progress reports; called from any thread.
-pub type ProgressSink = Box<dyn Fn(InstallProgress) + Send + Sync>;
+pub type InstallProgressSink = Box<dyn Fn(InstallProgress) + Send + Sync>;
 
 /// Manages installs of one provider's agent in the cache directory.
 pub trait Installer: Send + Sync + 'static {
@@ -41,13 +41,17 @@ pub trait Installer: Send + Sync + 'static {
     /// The builds on offer, the default first.
     fn builds(&self) -> Vec<String>;
     /// The pinned version of a build.
-    fn pinned(&self, build: &str) -> Option<String>;
+    fn pinned_version(&self, build: &str) -> Option<String>;
     /// What is installed for a build; looks at the disk only, starts nothing.
-    fn installed(&self, build: &str) -> Option<Installed>;
+    fn installed_build(&self, build: &str) -> Option<InstalledBuild>;
     /// Installs a build if it is not there; safe when several processes do it at once.
     ///
     /// Dropping the future ends the install; [`stop`](Self::stop) waits until nothing of it is left.
-    fn install(&self, build: &str, progress: ProgressSink) -> BoxFuture<'static, Result<Installed, InstallError>>;
+    fn install(
+        &self,
+        build: &str,
+        progress: InstallProgressSink,
+    ) -> BoxFuture<'static, Result<InstalledBuild, InstallError>>;
     /// Ends whatever is being installed, and returns when nothing of it is left. Nothing is installed after that.
     fn stop(&self) -> BoxFuture<'static, ()>;
 }

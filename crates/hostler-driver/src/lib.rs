@@ -7,38 +7,40 @@
 
 #![forbid(unsafe_code)]
 
-mod archive;
 mod clock;
 mod connection;
 mod event;
 mod installer;
 mod permission;
 mod provider;
-mod shown;
+mod redacted_debug;
+mod redacted_text;
 mod sub_agent;
-mod text;
 mod tool;
+mod transcript_store;
 mod workspace;
 
-pub use archive::{
-    Archive, ArchiveError, Chronicle, Found, FoundConversation, Lead, Said, Stray, Tag, ToldTurn, TurnMark,
-};
 pub use clock::Clock;
 pub use connection::{
-    AgentCommand, CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER,
-    OpenError, OpenErrorKind, OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,
+    AgentConnection, AgentSettingChange, CloseMode, ConnectionError, ConnectionInfo, ConversationStart,
+    GatewayEndpoint, MAX_STEERING_UTF16_UNITS, OpenError, OpenErrorKind, OpenSpec, OpenedConnection, ResumeToken,
+    SlashCommand, SteeringMessage, SteeringMessageId,
 };
 pub use event::{
-    ApiErrorCategory, BackgroundKind, BackgroundTask, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome,
+    ApiErrorCategory, BackgroundTask, BackgroundTaskKind, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome,
     TurnCause, TurnFailure, TurnOutcome,
 };
-pub use installer::{InstallError, InstallErrorKind, InstallProgress, Installed, Installer, ProgressSink};
+pub use installer::{InstallError, InstallErrorKind, InstallProgress, InstallProgressSink, InstalledBuild, Installer};
 pub use permission::{
-    Answer, Choice, ClosedGate, Gate, GatedCall, Gatekeeper, PermissionRequest, PlanRequest, Question, QuestionAnswer,
-    QuestionKind, QuestionRequest, RequestId,
+    AgentRequestId, Answer, DenyAllGate, GateDecision, GatedCall, PermissionGate, PermissionRequest, PlanRequest,
+    Question, QuestionAnswer, QuestionKind, QuestionOption, QuestionRequest,
 };
-pub use provider::{Driver, DropError, Images, ProviderInfo};
+pub use provider::{Driver, ImageSelection, ProviderInfo, RemoveImagesError};
+pub use redacted_text::{Prompt, StderrTail};
 pub use sub_agent::{SubAgentEvent, SubAgentId, SubAgentOutcome, SubAgentStart};
-pub use text::{Prompt, StderrTail};
 pub use tool::{FileEdit, ToolDisplay, ToolKind};
+pub use transcript_store::{
+    AbandonedTurn, ConversationTag, ExternalActivity, ExternalConversation, LoadedTurn, Transcript, TranscriptScan,
+    TranscriptStore, TranscriptStoreError, TurnIndexEntry, TurnOrigin,
+};
 pub use workspace::{ConfigurationItem, ConfigurationKind, FolderConfiguration, FolderRule, WorkspaceConfiguration};

@@ -10,9 +10,9 @@ use crate::ToolDisplay;
 
 /// Names an open request of the agent. Never reused within a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RequestId(pub String);
+pub struct AgentRequestId(pub String);
 
-impl fmt::Display for RequestId {
+impl fmt::Display for AgentRequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -22,7 +22,7 @@ impl fmt::Display for RequestId {
 #[derive(Clone, Copy)]
 pub struct GatedCall<'a> {
     /// The call's id.
-    pub id: &'a str,
+    pub call_id: &'a str,
     /// The tool as the agent knows it.
     pub tool: &'a str,
     /// Its whole input.
@@ -35,7 +35,7 @@ pub struct GatedCall<'a> {
 
 /// What becomes of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gate {
+pub enum GateDecision {
     /// It runs.
     Allow,
     /// A person is asked.
@@ -48,18 +48,18 @@ pub enum Gate {
 ///
 /// It is asked on the way of the agent's output: it answers at once, from what it knows. Its answer may change from one
 /// call to the next; the latest one counts.
-pub trait Gatekeeper: Send + Sync + 'static {
+pub trait PermissionGate: Send + Sync + 'static {
     /// The decision.
-    fn decide(&self, call: &GatedCall<'_>) -> Gate;
+    fn decide(&self, call: &GatedCall<'_>) -> GateDecision;
 }
 
 /// Lets nothing pass.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ClosedGate;
+pub struct DenyAllGate;
 
-impl Gatekeeper for ClosedGate {
-    fn decide(&self, _: &GatedCall<'_>) -> Gate {
-        Gate::Deny("Tools are switched off in this session; answer without them.".to_owned())
+impl PermissionGate for DenyAllGate {
+    fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
+        GateDecision::Deny("Tools are switched off in this session; answer without them.".to_owned())
     }
 }
 
@@ -67,9 +67,9 @@ impl Gatekeeper for ClosedGate {
 #[derive(Clone)]
 pub struct PermissionRequest {
     /// What the answer must name.
-    pub request: RequestId,
+    pub request_id: AgentRequestId,
     /// The call's id.
-    pub call: String,
+    pub call_id: String,
     /// The tool as the agent knows it.
     pub tool: String,
     /// The whole input. An answer may replace it.
@@ -86,9 +86,9 @@ pub struct PermissionRequest {
 #[derive(Clone, PartialEq, Eq)]
 pub struct QuestionRequest {
     /// What the answer must name.
-    pub request: RequestId,
+    pub request_id: AgentRequestId,
     /// The call that asks; absent where no tool call does.
-    pub call: Option<String>,
+    pub call_id: Option<String>,
     /// The sub-agent that asks.
     pub sub_agent: Option<String>,
     /// A sentence above the questions.
@@ -118,26 +118,26 @@ pub enum QuestionKind {
     /// By choosing.
     Choice {
         /// The options.
-        options: Vec<Choice>,
+        options: Vec<QuestionOption>,
         /// Whether several may be chosen.
-        multiple: bool,
+        allows_multiple: bool,
         /// Whether an answer in own words is possible.
-        free_text: bool,
+        allows_free_text: bool,
     },
     /// In own words.
     Text,
     /// By a number.
     Number {
         /// Whether it must be whole.
-        whole: bool,
+        is_integer: bool,
     },
     /// By yes or no.
-    YesOrNo,
+    Boolean,
 }
 
 /// One option of a question.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct QuestionOption {
     /// What the answer names.
     pub id: String,
     /// What people read.
@@ -150,9 +150,9 @@ pub struct Choice {
 #[derive(Clone, PartialEq, Eq)]
 pub struct PlanRequest {
     /// What the answer must name.
-    pub request: RequestId,
+    pub request_id: AgentRequestId,
     /// The call that proposes it.
-    pub call: String,
+    pub call_id: String,
     /// The plan as Markdown; absent if the agent keeps it where the driver cannot read it.
     pub plan: Option<String>,
 }
@@ -166,7 +166,7 @@ pub enum Answer {
         input: Option<Arc<RawValue>>,
     },
     /// The plan is carried out in a permission mode of the agent.
-    Proceed {
+    AcceptPlan {
         /// The mode, in the agent's words.
         mode: String,
     },
@@ -185,7 +185,7 @@ pub enum Answer {
 #[derive(Clone, PartialEq)]
 pub enum QuestionAnswer {
     /// The ids of the chosen options, and own words beside or instead of them.
-    Chosen {
+    Selected {
         /// Ids of options.
         options: Vec<String>,
         /// Own words.
@@ -196,5 +196,5 @@ pub enum QuestionAnswer {
     /// A number.
     Number(f64),
     /// Yes or no.
-    YesOrNo(bool),
+    Boolean(bool),
 }

@@ -5,8 +5,8 @@ use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 
 use crate::{
-    Archive, InstallError, OpenError, OpenSpec, Opened, ProgressSink, Prompt, ResumeToken, ToolDisplay,
-    WorkspaceConfiguration,
+    InstallError, InstallProgressSink, OpenError, OpenSpec, OpenedConnection, Prompt, ResumeToken, ToolDisplay,
+    TranscriptStore, WorkspaceConfiguration,
 };
 
 /// How a provider presents itself to people and to the protocol.
@@ -21,7 +21,7 @@ pub struct ProviderInfo {
     /// The model that is used when a message names none.
     pub default_model: String,
     /// Where the agent writes its own plans: writing there is planning, not carrying out.
-    pub plans: Option<PathBuf>,
+    pub plans_directory: Option<PathBuf>,
 }
 
 /// The code that speaks to one provider's executable.
@@ -41,46 +41,51 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// How a call of a tool with this input is shown, as the driver's own events show it. Without a name: as before.
-    fn display(&self, _tool: &str, _input: &RawValue, _working_directory: &Path) -> ToolDisplay {
+    fn tool_display(&self, _tool: &str, _input: &RawValue, _working_directory: &Path) -> ToolDisplay {
         ToolDisplay::default()
     }
 
     /// How many bytes a prompt takes on its way to the agent, exactly.
-    fn measure(&self, prompt: &Prompt) -> usize {
-        prompt.expose().len() + prompt.blocks().iter().map(hostler_attachments::Block::size).sum::<usize>()
+    fn measure_prompt_bytes(&self, prompt: &Prompt) -> usize {
+        prompt.expose().len()
+            + prompt.blocks().iter().map(hostler_attachments::AttachmentBlock::content_bytes).sum::<usize>()
     }
 
     /// The most bytes that a prompt may take.
-    fn longest_prompt(&self) -> usize {
+    fn max_prompt_bytes(&self) -> usize {
         usize::MAX
     }
 
     /// Takes pictures out of the agent's own record of a conversation, so that it no longer sends them; words say in their
     /// place that they are gone. No process may lead the conversation meanwhile. Says how many there were.
-    fn drop_images(&self, _token: &ResumeToken, _which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
-        Box::pin(std::future::ready(Err(DropError::Unsupported)))
+    fn remove_images(
+        &self,
+        _token: &ResumeToken,
+        _which: ImageSelection,
+    ) -> BoxFuture<'static, Result<usize, RemoveImagesError>> {
+        Box::pin(std::future::ready(Err(RemoveImagesError::Unsupported)))
     }
 
     /// The conversations that the agent keeps by itself; `None` if it keeps none that can be read.
-    fn archive(&self) -> Option<Arc<dyn Archive>> {
+    fn transcript_store(&self) -> Option<Arc<dyn TranscriptStore>> {
         None
     }
 
     /// What has to be done before an agent can be opened, if there is anything: dropping it leaves it undone. An agent that
     /// is opened without it does it then.
-    fn prepare(&self, _progress: ProgressSink) -> Option<BoxFuture<'static, Result<(), InstallError>>> {
+    fn prepare(&self, _progress: InstallProgressSink) -> Option<BoxFuture<'static, Result<(), InstallError>>> {
         None
     }
 
     /// Starts an agent for one conversation and finishes its handshake.
     ///
     /// Dropping the returned future must not leave a process behind; neither must any error.
-    fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>>;
+    fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<OpenedConnection, OpenError>>;
 }
 
 /// Which pictures are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Images {
+pub enum ImageSelection {
     /// Those of the last message that has any.
     Last,
     /// All of them.
@@ -89,7 +94,7 @@ pub enum Images {
 
 /// Why pictures are still part of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DropError {
+pub enum RemoveImagesError {
     /// Agents of this kind keep what they were told.
     #[error("this agent cannot forget a picture; begin a new session")]
     Unsupported,

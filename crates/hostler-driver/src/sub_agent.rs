@@ -23,7 +23,7 @@ pub enum SubAgentEvent {
     /// It begins to work. Whether its parent waits for it is said by [`DriverEvent::BackgroundChanged`].
     Started(SubAgentStart),
     /// It does something: parts, tool calls, usage. The ids of parts and calls are unique within the connection.
-    Did(Box<DriverEvent>),
+    Activity(Box<DriverEvent>),
     /// Its work is over, with everything that it began.
     Finished(SubAgentOutcome),
 }
@@ -32,9 +32,9 @@ pub enum SubAgentEvent {
 #[derive(Clone)]
 pub struct SubAgentStart {
     /// The call that made it.
-    pub call: String,
+    pub call_id: String,
     /// The sub-agent whose call that was; absent for the agent itself.
-    pub parent: Option<SubAgentId>,
+    pub parent_id: Option<SubAgentId>,
     /// Which kind of sub-agent it is, in the agent's words.
     pub kind: Option<String>,
     /// What it is for, in a few words.

@@ -28,9 +28,9 @@ pub struct ToolDisplay {
     /// What it does.
     pub kind: ToolKind,
     /// A sentence while it runs: `Reading src/main.rs`.
-    pub present: String,
+    pub running_text: String,
     /// A sentence when it is done: `Read src/main.rs`.
-    pub past: String,
+    pub finished_text: String,
     /// Why the model makes the call, in its own words.
     pub intention: Option<String>,
     /// The language that the input is written in: `shellscript`.
@@ -49,7 +49,7 @@ pub struct FileEdit {
     /// What is in it now; absent if it is gone or unknown.
     pub after: Option<String>,
     /// Lines that are new.
-    pub added: u64,
+    pub added_lines: u64,
     /// Lines that are gone.
-    pub removed: u64,
+    pub removed_lines: u64,
 }

@@ -8,23 +8,23 @@ use ahp_types::StringOrMarkdown;
 use ahp_types::state::{Annotation, AnnotationsState, AnnotationsSummary};
 
 /// How many annotations a session can have.
-const MOST: usize = 1_000;
+const MAX_ANNOTATIONS: usize = 1_000;
 
 /// How large all of them together can be, as JSON.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 1024 * 1024;
 
 /// The longest id.
-const LONGEST_ID: usize = 256;
+const MAX_ANNOTATION_ID_BYTES: usize = 256;
 
 /// Whether a client may change the annotations like this.
-pub(crate) fn check(state: &AnnotationsState, action: &StateAction) -> Result<(), String> {
+pub(crate) fn check_action(state: &AnnotationsState, action: &StateAction) -> Result<(), String> {
     let known = |id: &str| state.annotations.iter().find(|annotation| annotation.id == id);
     let find = |id: &str| known(id).ok_or_else(|| format!("there is no annotation {id:?}"));
     match action {
         StateAction::AnnotationsSet(set) => {
             let annotation = &set.annotation;
             // First: what follows looks at every entry.
-            check_room(state, annotation)?;
+            check_total_size(state, annotation)?;
             check_id(&annotation.id)?;
             if annotation.entries.is_empty() {
                 return Err("an annotation has at least one entry".to_owned());
@@ -34,20 +34,20 @@ pub(crate) fn check(state: &AnnotationsState, action: &StateAction) -> Result<()
             if !annotation.entries.iter().all(|entry| ids.insert(&entry.id)) {
                 return Err("two entries of an annotation have the same id".to_owned());
             }
-            if known(&annotation.id).is_none() && state.annotations.len() >= MOST {
-                return Err(format!("a session can have {MOST} annotations"));
+            if known(&annotation.id).is_none() && state.annotations.len() >= MAX_ANNOTATIONS {
+                return Err(format!("a session can have {MAX_ANNOTATIONS} annotations"));
             }
             Ok(())
         }
         StateAction::AnnotationsUpdated(update) => {
             find(&update.annotation_id)?;
-            check_room(state, update)
+            check_total_size(state, update)
         }
         StateAction::AnnotationsRemoved(removed) => find(&removed.annotation_id).map(drop),
         StateAction::AnnotationsEntrySet(set) => {
             find(&set.annotation_id)?;
             check_id(&set.entry.id)?;
-            check_room(state, &set.entry)
+            check_total_size(state, &set.entry)
         }
         StateAction::AnnotationsEntryRemoved(removed) => {
             let annotation = find(&removed.annotation_id)?;
@@ -64,18 +64,22 @@ pub(crate) fn check(state: &AnnotationsState, action: &StateAction) -> Result<()
 }
 
 fn check_id(id: &str) -> Result<(), String> {
-    let fits = !id.is_empty() && id.len() <= LONGEST_ID;
-    if fits { Ok(()) } else { Err(format!("an id has 1 to {LONGEST_ID} bytes")) }
+    let fits = !id.is_empty() && id.len() <= MAX_ANNOTATION_ID_BYTES;
+    if fits { Ok(()) } else { Err(format!("an id has 1 to {MAX_ANNOTATION_ID_BYTES} bytes")) }
 }
 
-fn check_room(state: &AnnotationsState, more: &impl serde::Serialize) -> Result<(), String> {
-    let size = |bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_or(MOST_BYTES, |bytes| bytes.len());
+fn check_total_size(state: &AnnotationsState, more: &impl serde::Serialize) -> Result<(), String> {
+    let size = |bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_or(MAX_ANNOTATIONS_BYTES, |bytes| bytes.len());
     let all = size(serde_json::to_vec(state)).saturating_add(size(serde_json::to_vec(more)));
-    if all <= MOST_BYTES { Ok(()) } else { Err("the session's annotations would become too large".to_owned()) }
+    if all <= MAX_ANNOTATIONS_BYTES {
+        Ok(())
+    } else {
+        Err("the session's annotations would become too large".to_owned())
+    }
 }
 
 /// How many there are, for the session's line in the list; nothing where there are none.
-pub(crate) fn summary(channel: String, state: &AnnotationsState) -> Option<AnnotationsSummary> {
+pub(crate) fn summarize(channel: String, state: &AnnotationsState) -> Option<AnnotationsSummary> {
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let entries = state.annotations.iter().map(|annotation| annotation.entries.len()).sum();
     (!state.annotations.is_empty()).then(|| AnnotationsSummary {
@@ -89,7 +93,7 @@ pub(crate) fn summary(channel: String, state: &AnnotationsState) -> Option<Annot
 ///
 /// # Errors
 /// If there is none of that id, or none at all.
-pub(crate) fn document(state: &AnnotationsState, ids: Option<&[String]>) -> Result<String, String> {
+pub(crate) fn format_document(state: &AnnotationsState, ids: Option<&[String]>) -> Result<String, String> {
     let chosen: Vec<&Annotation> = match ids {
         None => state.annotations.iter().collect(),
         Some(ids) => {
@@ -150,7 +154,7 @@ mod tests {
     fn refused(action: Value) -> String {
         let known: StateAction = serde_json::from_value(action.clone()).unwrap();
         assert!(!matches!(known, StateAction::Unknown(_)), "{action}");
-        check(&state(), &known).expect_err("a refusal")
+        check_action(&state(), &known).expect_err("a refusal")
     }
 
     #[test]
@@ -164,9 +168,10 @@ mod tests {
         assert!(refused(annotation("c", json!([{"id": "", "text": "x"}]))).contains("an id has"));
         let same = json!([{"id": "1", "text": "x"}, {"id": "1", "text": "y"}]);
         assert!(refused(annotation("c", same)).contains("same id"));
-        let large = json!([{"id": "1", "text": "x".repeat(MOST_BYTES)}]);
+        let large = json!([{"id": "1", "text": "x".repeat(MAX_ANNOTATIONS_BYTES)}]);
         assert!(refused(annotation("c", large)).contains("too large"));
-        let moved = json!({"type": "annotations/updated", "annotationId": "a", "resource": "x".repeat(MOST_BYTES)});
+        let moved =
+            json!({"type": "annotations/updated", "annotationId": "a", "resource": "x".repeat(MAX_ANNOTATIONS_BYTES)});
         assert!(refused(moved).contains("too large"));
         for action in [
             json!({"type": "annotations/updated", "annotationId": "c", "resolved": true}),
@@ -185,15 +190,15 @@ mod tests {
 
     #[test]
     fn annotations_read_as_a_document_and_unknown_ones_are_refused() {
-        let all = document(&state(), None).unwrap();
+        let all = format_document(&state(), None).unwrap();
         assert_eq!(
             all,
             "file:///w/main.rs, lines 3 to 5:\n- Why?\n  Really.\n- *Because.*\n\nfile:///w/lib.rs (resolved):\n- whole \
              file\n"
         );
-        assert!(!document(&state(), Some(&["b".into()])).unwrap().contains("main.rs"));
-        assert!(document(&state(), Some(&["b".into(), "x".into()])).unwrap_err().contains("\"x\""));
-        assert!(document(&AnnotationsState { annotations: Vec::new() }, None).is_err());
-        assert!(document(&state(), Some(&[])).is_err());
+        assert!(!format_document(&state(), Some(&["b".into()])).unwrap().contains("main.rs"));
+        assert!(format_document(&state(), Some(&["b".into(), "x".into()])).unwrap_err().contains("\"x\""));
+        assert!(format_document(&AnnotationsState { annotations: Vec::new() }, None).is_err());
+        assert!(format_document(&state(), Some(&[])).is_err());
     }
 }

@@ -4,14 +4,14 @@ use ahp_types::common::JsonObject;
 use serde_json::{Value, json};
 
 /// Billionths in a dollar.
-const NANOS: f64 = 1e9;
+const NANODOLLARS_PER_DOLLAR: f64 = 1e9;
 
 /// The largest amount of dollars that a limit can be.
-const MOST_DOLLARS: f64 = 1e9;
+const MAX_LIMIT_DOLLARS: f64 = 1e9;
 
 /// What a session has used in its whole life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct SessionUsage {
     /// Requests to a model.
     pub requests: u64,
     /// Tokens read without a cache.
@@ -30,7 +30,7 @@ pub struct Spent {
 
 /// What a session may use in its whole life. What is absent is not limited, or left to the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SessionLimits {
+pub struct SessionBudgetLimits {
     /// Requests to a model.
     pub requests: Option<u64>,
     /// Tokens of all kinds.
@@ -71,7 +71,7 @@ impl LimitKind {
     }
 
     fn amount(self, amount: u64) -> Value {
-        if self == Self::Dollars { dollars(amount) } else { amount.into() }
+        if self == Self::Dollars { to_dollars(amount) } else { amount.into() }
     }
 }
 
@@ -87,7 +87,7 @@ pub struct LimitReached {
     /// How much is allowed.
     pub allowed: u64,
     /// Which limit, and how much of it is used: a sentence without its full stop, in lower case.
-    pub sentence: String,
+    pub description: String,
     /// What a person can do: a whole sentence.
     pub advice: String,
 }
@@ -96,12 +96,12 @@ impl LimitReached {
     /// The activity of a chat that waits.
     pub(crate) fn activity(&self) -> String {
         let what = if self.kind.is_budget() { "Budget reached" } else { "Waiting" };
-        format!("{what}: {}", self.sentence)
+        format!("{what}: {}", self.description)
     }
 
     /// The note in the turn; what passes by itself is worth none.
     pub(crate) fn notice(&self) -> Option<String> {
-        let notice = format!("Budget reached: {}. {} The turn waits until then.", self.sentence, self.advice);
+        let notice = format!("Budget reached: {}. {} The turn waits until then.", self.description, self.advice);
         self.kind.is_budget().then_some(notice)
     }
 
@@ -113,9 +113,9 @@ impl LimitReached {
 
 /// A request that waits for a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct LimitWait {
     /// The limit.
-    pub reached: LimitReached,
+    pub limit: LimitReached,
     /// Since when, as an RFC 3339 time.
     pub since: String,
 }
@@ -124,75 +124,76 @@ pub struct Held {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionBudget {
     /// What it has used.
-    pub spent: Spent,
+    pub usage: SessionUsage,
     /// What it may use, the host's defaults filled in.
-    pub limits: SessionLimits,
+    pub limits: SessionBudgetLimits,
     /// The request that waits, if one does.
-    pub held: Option<Held>,
+    pub waiting_for: Option<LimitWait>,
     /// The budget for which the last request was refused.
-    pub refused: Option<LimitReached>,
+    pub refused_by: Option<LimitReached>,
 }
 
 impl SessionBudget {
     /// The session's `_meta` with this in it; nothing if there is nothing new to tell.
-    pub(crate) fn meta(&self, now: Option<&JsonObject>) -> Option<JsonObject> {
+    pub(crate) fn merge_into_meta(&self, now: Option<&JsonObject>) -> Option<JsonObject> {
         let mut meta = now.cloned().unwrap_or_default();
         let mut hostler = meta.get("hostler").and_then(Value::as_object).cloned().unwrap_or_default();
         if !hostler.contains_key("usage") && *self == Self::default() {
             return None;
         }
-        hostler.insert("usage".to_owned(), self.spent_json());
+        hostler.insert("usage".to_owned(), self.usage_json());
         hostler.insert("limits".to_owned(), self.limits_json());
-        hostler.insert("held".to_owned(), self.held.as_ref().map_or(Value::Null, held_json));
+        hostler.insert("held".to_owned(), self.waiting_for.as_ref().map_or(Value::Null, limit_wait_json));
         meta.insert("hostler".to_owned(), hostler.into());
         (now != Some(&meta)).then_some(meta)
     }
 
-    fn spent_json(&self) -> Value {
-        let spent = &self.spent;
+    fn usage_json(&self) -> Value {
+        let spent = &self.usage;
         json!({
             "requests": spent.requests,
             "inputTokens": spent.input_tokens,
             "outputTokens": spent.output_tokens,
             "cacheReadTokens": spent.cache_read_tokens,
             "cacheWriteTokens": spent.cache_write_tokens,
-            "dollars": dollars(spent.nanodollars),
+            "dollars": to_dollars(spent.nanodollars),
             "unpricedTokens": spent.unpriced_tokens,
         })
     }
 
     fn limits_json(&self) -> Value {
-        let SessionLimits { requests, tokens, nanodollars } = self.limits;
+        let SessionBudgetLimits { requests, tokens, nanodollars } = self.limits;
         let limits = [
             ("requests", requests.map(Value::from)),
             ("tokens", tokens.map(Value::from)),
-            ("dollars", nanodollars.map(dollars)),
+            ("dollars", nanodollars.map(to_dollars)),
         ];
         let limits = limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?)));
         Value::Object(limits.collect())
     }
 }
 
-fn held_json(held: &Held) -> Value {
-    let Held { reached, since } = held;
+fn limit_wait_json(held: &LimitWait) -> Value {
+    let LimitWait { limit: reached, since } = held;
     json!({
         "limit": reached.kind.as_str(),
         "scope": if reached.host_wide { "host" } else { "session" },
         "used": reached.kind.amount(reached.used),
         "allowed": reached.kind.amount(reached.allowed),
         "since": since,
-        "message": format!("{}. {}", reached.sentence, reached.advice),
+        "message": format!("{}. {}", reached.description, reached.advice),
     })
 }
 
 /// For people; the exact amount stays in the gateway.
-fn dollars(nanos: u64) -> Value {
-    json!(nanos as f64 / NANOS)
+fn to_dollars(nanos: u64) -> Value {
+    json!(nanos as f64 / NANODOLLARS_PER_DOLLAR)
 }
 
 /// Billionths from a number of dollars; nothing if it is no amount of money.
-pub(crate) fn nanodollars(dollars: f64) -> Option<u64> {
-    (dollars.is_finite() && (0.0..=MOST_DOLLARS).contains(&dollars)).then(|| (dollars * NANOS).round() as u64)
+pub(crate) fn to_nanodollars(dollars: f64) -> Option<u64> {
+    (dollars.is_finite() && (0.0..=MAX_LIMIT_DOLLARS).contains(&dollars))
+        .then(|| (dollars * NANODOLLARS_PER_DOLLAR).round() as u64)
 }
 
 #[cfg(test)]
@@ -205,20 +206,25 @@ mod tests {
             host_wide: false,
             used: 2_500_000_000,
             allowed: 2_000_000_000,
-            sentence: "the session's limit of $2.00 is reached: $2.50 is used".to_owned(),
+            description: "the session's limit of $2.00 is reached: $2.50 is used".to_owned(),
             advice: "Raise the session's limit to go on.".to_owned(),
         };
         SessionBudget {
-            spent: Spent { requests: 3, input_tokens: 10, nanodollars: 2_500_000_000, ..Spent::default() },
-            limits: SessionLimits { nanodollars: Some(2_000_000_000), ..SessionLimits::default() },
-            held: Some(Held { reached, since: "2026-11-15T08:00:00Z".to_owned() }),
-            refused: None,
+            usage: SessionUsage {
+                requests: 3,
+                input_tokens: 10,
+                nanodollars: 2_500_000_000,
+                ..SessionUsage::default()
+            },
+            limits: SessionBudgetLimits { nanodollars: Some(2_000_000_000), ..SessionBudgetLimits::default() },
+            waiting_for: Some(LimitWait { limit: reached, since: "2026-11-15T08:00:00Z".to_owned() }),
+            refused_by: None,
         }
     }
 
     #[test]
     fn clients_see_totals_limits_and_what_is_waited_for() {
-        let meta = budget().meta(None).unwrap();
+        let meta = budget().merge_into_meta(None).unwrap();
         let expected = json!({"hostler": {
             "usage": {
                 "requests": 3, "inputTokens": 10, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0,
@@ -232,21 +238,21 @@ mod tests {
             },
         }});
         assert_eq!(Value::from(meta.clone()), expected);
-        assert_eq!(budget().meta(Some(&meta)), None, "nothing new");
-        let goes_on = SessionBudget { held: None, ..budget() }.meta(Some(&meta)).unwrap();
+        assert_eq!(budget().merge_into_meta(Some(&meta)), None, "nothing new");
+        let goes_on = SessionBudget { waiting_for: None, ..budget() }.merge_into_meta(Some(&meta)).unwrap();
         assert_eq!(goes_on["hostler"]["held"], Value::Null);
     }
 
     #[test]
     fn what_else_is_in_the_meta_stays() {
         let Value::Object(now) = json!({"vscode": 1, "hostler": {"queuePaused": true}}) else { panic!() };
-        let meta = budget().meta(Some(&now)).unwrap();
+        let meta = budget().merge_into_meta(Some(&now)).unwrap();
         assert_eq!((&meta["vscode"], &meta["hostler"]["queuePaused"]), (&json!(1), &json!(true)));
     }
 
     #[test]
     fn a_session_that_has_used_nothing_says_nothing() {
-        assert_eq!(SessionBudget::default().meta(None), None);
+        assert_eq!(SessionBudget::default().merge_into_meta(None), None);
     }
 
     #[test]
@@ -254,8 +260,8 @@ mod tests {
         for (number, nanos) in
             [(0.0, Some(0)), (0.1, Some(100_000_000)), (2.5, Some(2_500_000_000)), (-0.1, None), (1e10, None)]
         {
-            assert_eq!(nanodollars(number), nanos, "{number}");
+            assert_eq!(to_nanodollars(number), nanos, "{number}");
         }
-        assert_eq!(nanodollars(f64::NAN), None);
+        assert_eq!(to_nanodollars(f64::NAN), None);
     }
 }

@@ -12,12 +12,12 @@ use tokio::time::Instant;
 /// The machine's own time.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
-    began: Instant,
+    started_at: Instant,
 }
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self { began: Instant::now() }
+        Self { started_at: Instant::now() }
     }
 }
 
@@ -27,7 +27,7 @@ impl Clock for SystemClock {
     }
 
     fn monotonic(&self) -> Duration {
-        self.began.elapsed()
+        self.started_at.elapsed()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
@@ -40,7 +40,7 @@ pub(crate) trait ClockExt {
     /// The time as the store counts it.
     fn now_ms(&self) -> i64;
     /// The time as AHP writes it.
-    fn now_text(&self) -> String;
+    fn now_timestamp(&self) -> String;
     /// Waits for something, but not longer than this.
     fn timeout<F: Future + Send>(&self, limit: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send;
 }
@@ -50,8 +50,8 @@ impl ClockExt for dyn Clock {
         timestamp(self.now()).as_millisecond()
     }
 
-    fn now_text(&self) -> String {
-        text(self.now())
+    fn now_timestamp(&self) -> String {
+        format_timestamp(self.now())
     }
 
     fn timeout<F: Future + Send>(&self, limit: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send {
@@ -67,7 +67,7 @@ impl ClockExt for dyn Clock {
 }
 
 /// A time as AHP writes it.
-pub(crate) fn text(time: SystemTime) -> String {
+pub(crate) fn format_timestamp(time: SystemTime) -> String {
     format!("{:.3}", timestamp(time))
 }
 

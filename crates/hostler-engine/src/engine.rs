@@ -1,50 +1,50 @@
 //! The way in for surfaces.
 
 mod config;
-mod contents;
-mod hearing;
+mod content;
+mod dispatch;
 mod sessions;
+mod subscriptions;
 mod trust;
-mod wishes;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ahp_types::state::RootState;
-use hostler_rules::RuleBook;
+use hostler_rules::RuleStore;
 use hostler_store::{AuditRow, Publisher, Store};
 use hostler_trust::TrustStore;
 use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use config::{ABSENCE, EngineConfig, MAX_QUEUE, TURNS_IN_MEMORY};
-pub use contents::Content;
+pub use config::{DEFAULT_CLIENT_ABSENCE_TIMEOUT, DEFAULT_MAX_QUEUED_MESSAGES, DEFAULT_TURNS_IN_MEMORY, EngineConfig};
+pub use content::StoredContent;
 pub use sessions::CreateSession;
 pub use trust::TrustedFolders;
 
-use crate::actor::Input;
-use crate::attach::PictureBudget;
-use crate::catalogue::Catalogue;
+use crate::actor::SessionInput;
+use crate::agent_pool::{AgentPool, AgentPoolStatus};
+use crate::attachments::PixelBudget;
+use crate::broadcaster::Broadcaster;
 use crate::clock::ClockExt as _;
-use crate::complete::Walks;
-use crate::fleet::{Fleet, FleetStatus};
-use crate::found::{Finder, Namer, Untold};
+use crate::completion::FileListCache;
+use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
 use crate::host::Host;
-use crate::hub::Hub;
-use crate::local::COMMAND_PREFIX;
-use crate::port::AgentStatus;
+use crate::local_command::COMMAND_PREFIX;
+use crate::model_gateway::AgentStatus;
 use crate::prompt_ids::PromptIds;
-use crate::resources::Shelf;
-use crate::root::Root;
-use crate::search::{Found, Search, SearchWish};
-use crate::sign_in::Told;
-use crate::terminals::Terminals;
-use crate::{EngineError, clients};
+use crate::resources::ResourceContext;
+use crate::root_channel::RootChannel;
+use crate::search::{SearchIndexer, SearchRequest, SearchResults};
+use crate::session_catalog::SessionCatalog;
+use crate::sign_in::AnnouncedSignIns;
+use crate::terminals::TerminalRegistry;
+use crate::{EngineError, client_registry};
 
 /// How many messages' attachments are planned at a time.
-const PLANNING: usize = 2;
+const MAX_CONCURRENT_ATTACHMENT_PLANS: usize = 2;
 
 /// How long a shutdown may take before it stops being polite.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
@@ -61,79 +61,85 @@ impl Engine {
     /// # Errors
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
-        let rules = Arc::new(RuleBook::open(&config.store.dir)?);
+        let rules = Arc::new(RuleStore::open(&config.store.dir)?);
         let trust = Arc::new(TrustStore::open(&config.store.dir, &config.trust));
         let prompt_ids = PromptIds::open(&config.store.dir).map_err(|error| {
             EngineError::Invalid(format!("the key of prompts' ids could not be read or made: {error}"))
         })?;
-        let hub = Arc::new(Hub::new(config.clock.monotonic()));
-        let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
+        let hub = Arc::new(Broadcaster::new(config.clock.monotonic()));
+        let publisher: Arc<dyn Publisher> = Arc::<Broadcaster>::clone(&hub);
         let store = Store::open(&config.store, publisher)?;
         let Some(first) = config.drivers.first() else {
             return Err(EngineError::Invalid("a host needs at least one agent".to_owned()));
         };
-        let archives = config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.archive()?)));
-        let finder = Finder::new(archives, config.show_external);
+        let archives =
+            config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.transcript_store()?)));
+        let finder = ExternalSessionScanner::new(archives, config.external_session_filter);
         let host = Arc::new(Host {
             default_provider: first.describe().id,
-            root: Root::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
-            terminals: Terminals::new(config.terminals),
-            signed_in: Told::default(),
-            search: Search::new(&config.store.dir, config.search),
-            commands: config.commands,
-            walks: Walks::default(),
-            shell: config.shell,
+            root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
+            terminals: TerminalRegistry::new(config.terminals),
+            sign_in_state: AnnouncedSignIns::default(),
+            search_indexer: SearchIndexer::new(&config.store.dir, config.enable_search),
+            command_runner: config.command_runner,
+            file_lists: FileListCache::default(),
+            allow_shell_commands: config.allow_shell_commands,
             session_defaults: config.session_defaults,
             store,
-            hub,
-            catalogue: Catalogue::default(),
+            broadcaster: hub,
+            catalog: SessionCatalog::default(),
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
             interrupt_grace: config.interrupt_grace,
             background_on_stop: config.background_on_stop,
-            max_queue: config.max_queue,
+            max_queued_messages: config.max_queued_messages,
             turns_in_memory: config.turns_in_memory,
             permissions: config.permissions,
-            rules_version: watch::Sender::new(rules.page().version),
+            rules_version: watch::Sender::new(rules.snapshot().version),
             rules,
             trust_version: watch::Sender::new(trust.version()),
             trust,
-            workers_begun: watch::Sender::new(0),
-            absence: config.absence,
+            sub_agent_chats_started: watch::Sender::new(0),
+            client_absence_timeout: config.client_absence_timeout,
             clock: config.clock,
-            fleet: Fleet::new(config.fleet),
-            pictures: PictureBudget::new(config.attachments.pixels),
-            attachments: config.attachments,
-            planning: Semaphore::new(PLANNING),
+            agent_pool: AgentPool::new(config.agent_pool),
+            pixel_budget: PixelBudget::new(config.attachment_limits.image_pixels),
+            attachment_limits: config.attachment_limits,
+            attachment_plan_slots: Semaphore::new(MAX_CONCURRENT_ATTACHMENT_PLANS),
             tasks: TaskTracker::new(),
-            shelf: Shelf::new(&config.store.dir, &config.default_directory, config.grants, config.session_roots),
+            resources: ResourceContext::new(
+                &config.store.dir,
+                &config.default_directory,
+                config.grant_policy,
+                config.session_roots,
+            ),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
-            finder,
-            namer: Namer::default(),
-            untold: Untold::default(),
+            external_scanner: finder,
+            metadata_writer: MetadataWriter::default(),
+            unimported_turns: UnimportedTurns::default(),
             prompt_ids,
-            agents: Mutex::default(),
+            running_agents: Mutex::default(),
             stop: CancellationToken::new(),
-            stopped: OnceCell::new(),
+            shutdown_once: OnceCell::new(),
         });
-        host.hub.begin(host.store.life().before);
-        let since = host.clock.now_ms() - config.store.retention.clients_ms;
-        host.hub.clients.restore(host.store.clients(since, clients::MAX_CLIENTS).await?);
+        host.broadcaster.set_replay_floor(host.store.sequence_at_start().base_seq);
+        let since = host.clock.now_ms() - config.store.retention.max_client_age_ms;
+        host.broadcaster.clients.restore(host.store.clients(since, client_registry::MAX_CLIENTS).await?);
         host.load_root().await?;
-        host.forget_earlier_terminals().await;
-        host.load_catalogue().await?;
-        host.watch_archives();
-        host.do_what_is_left();
-        host.write_notes();
-        host.watch_rules();
-        host.keep_index();
+        host.clear_earlier_terminals().await;
+        host.load_catalog().await?;
+        host.watch_external_sessions();
+        host.resume_pending_cleanup();
+        host.run_metadata_writer();
+        host.poll_rules_and_trust();
+        host.run_search_indexer();
         Ok(Self { host })
     }
 
     /// The root channel's state.
-    pub async fn root(&self) -> Arc<RootState> {
-        self.host.root.state().await
+    pub async fn root_state(&self) -> Arc<RootState> {
+        self.host.root_channel.state().await
     }
 
     /// The directory that sessions work in if they name none.
@@ -143,17 +149,17 @@ impl Engine {
 
     /// What stands before commands for the user's shell, if clients may run any.
     pub fn command_prefix(&self) -> Option<&'static str> {
-        self.host.shell.then_some(COMMAND_PREFIX)
+        self.host.allow_shell_commands.then_some(COMMAND_PREFIX)
     }
 
     /// The last number that was given out.
     pub fn current_seq(&self) -> u64 {
-        self.host.store.sequencer().current()
+        self.host.store.sequencer().current_seq()
     }
 
     /// The gateway's models may have changed: clients are told if they have.
-    pub async fn models_changed(&self) {
-        self.host.models_changed().await;
+    pub async fn refresh_models(&self) {
+        self.host.refresh_models().await;
     }
 
     /// A page of a session's audit log: what was decided about its tool calls after an entry (0: from the beginning).
@@ -163,7 +169,7 @@ impl Engine {
     /// If there is no such session, or the store cannot be read.
     pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, EngineError> {
         let page = self.host.store.audit(session, after, limit).await?;
-        if page.is_empty() && !self.host.sessions().knows(session) {
+        if page.is_empty() && !self.host.sessions().contains(session) {
             return Err(EngineError::SessionNotFound(session.to_owned()));
         }
         Ok(page)
@@ -173,23 +179,23 @@ impl Engine {
     ///
     /// # Errors
     /// If the index cannot be used.
-    pub async fn search(&self, wish: SearchWish) -> Result<Found, EngineError> {
-        self.host.search_for(wish).await
+    pub async fn search(&self, wish: SearchRequest) -> Result<SearchResults, EngineError> {
+        self.host.search_sessions(wish).await
     }
 
     /// The agents that are alive now.
     pub fn agents(&self) -> Vec<AgentStatus> {
-        self.host.agents().values().cloned().collect()
+        self.host.running_agents().values().cloned().collect()
     }
 
     /// How many agents there are, and how many turns wait for one.
-    pub fn fleet(&self) -> FleetStatus {
-        self.host.fleet.status()
+    pub fn agent_pool_status(&self) -> AgentPoolStatus {
+        self.host.agent_pool.status()
     }
 
     /// Ends turns as cancelled, ends all agents, saves everything. Twice is the same as once.
     pub async fn shutdown(&self) {
-        self.host.stopped.get_or_init(|| self.stop()).await;
+        self.host.shutdown_once.get_or_init(|| self.stop()).await;
     }
 
     async fn stop(&self) {
@@ -198,7 +204,7 @@ impl Engine {
         let handles: Vec<_> = host.sessions().live.drain().map(|(_, handle)| handle).collect();
         let all = handles.into_iter().map(|handle| async move {
             let (reply, done) = oneshot::channel();
-            if handle.send(Input::Shutdown(reply)).await.is_ok() {
+            if handle.send(SessionInput::Shutdown(reply)).await.is_ok() {
                 let _ = done.await;
             }
         });
@@ -206,7 +212,7 @@ impl Engine {
         host.tasks.close();
         let ended = async {
             tokio::join!(futures::future::join_all(all), host.tasks.wait());
-            host.namer.finish().await;
+            host.metadata_writer.flush().await;
         };
         if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; their agents are ended by their supervisors");

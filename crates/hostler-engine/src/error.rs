@@ -1,6 +1,6 @@
 use ahp_types::state::ProtectedResourceMetadata;
-use hostler_driver::ArchiveError;
-use hostler_rules::RuleBookError;
+use hostler_driver::TranscriptStoreError;
+use hostler_rules::RuleStoreError;
 use hostler_search::SearchError;
 use hostler_store::StoreError;
 use hostler_trust::TrustError;
@@ -24,10 +24,10 @@ pub enum EngineError {
     #[error("this host does not know the client; initialize instead")]
     ClientUnknown,
     /// Somebody has to sign in first, or with another token.
-    #[error("{sentence}")]
+    #[error("{message}")]
     SignInNeeded {
         /// What to do.
-        sentence: String,
+        message: String,
         /// To what.
         resources: Vec<ProtectedResourceMetadata>,
     },
@@ -39,13 +39,13 @@ pub enum EngineError {
     ContentNotFound(String),
     /// The agent's own record of a conversation is in trouble.
     #[error(transparent)]
-    Record(#[from] ArchiveError),
+    TranscriptStore(#[from] TranscriptStoreError),
     /// Older turns are still to be taken in from the agent's record, which is in trouble.
     #[error("{0}; older turns are missing until it can be read, and asking again is fine")]
-    NotTold(ArchiveError),
+    ImportIncomplete(TranscriptStoreError),
     /// The host's rules are in trouble.
     #[error(transparent)]
-    Rules(#[from] RuleBookError),
+    Rules(#[from] RuleStoreError),
     /// A decision about a folder was not taken.
     #[error(transparent)]
     Trust(#[from] TrustError),

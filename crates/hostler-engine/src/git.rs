@@ -4,14 +4,14 @@ use std::path::Path;
 
 use hostler_driver::Clock;
 
-use crate::commands::{Commands, Program, lines_of};
+use crate::command_runner::{CommandProgram, CommandRunner, run_and_read_lines};
 
 /// How many branches are looked at, the latest first.
-const MOST_BRANCHES: usize = 2_000;
+const MAX_BRANCHES: usize = 2_000;
 
 /// The branches of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Branches {
+pub(crate) struct GitBranches {
     /// The one that the directory is on; `None` between branches.
     pub(crate) current: Option<String>,
     /// All of them, the latest commit first.
@@ -24,22 +24,26 @@ pub(crate) fn is_repository(directory: &Path) -> bool {
 }
 
 /// The branch that a directory is on, if it is on one.
-pub(crate) async fn current_branch(commands: &dyn Commands, clock: &dyn Clock, directory: &Path) -> Option<String> {
-    let program = git(&["symbolic-ref", "--short", "--quiet", "HEAD"]);
-    lines_of(commands, clock, directory, program, 1).await?.into_iter().next()
+pub(crate) async fn current_branch(
+    commands: &dyn CommandRunner,
+    clock: &dyn Clock,
+    directory: &Path,
+) -> Option<String> {
+    let program = git_command(&["symbolic-ref", "--short", "--quiet", "HEAD"]);
+    run_and_read_lines(commands, clock, directory, program, 1).await?.into_iter().next()
 }
 
 /// The branches of the repository that a directory is in; `None` if it is in none, or git did not answer.
-pub(crate) async fn branches(commands: &dyn Commands, clock: &dyn Clock, directory: &Path) -> Option<Branches> {
+pub(crate) async fn branches(commands: &dyn CommandRunner, clock: &dyn Clock, directory: &Path) -> Option<GitBranches> {
     let refs = ["for-each-ref", "--sort=-committerdate", "--format=%(refname:lstrip=2)", "refs/heads"];
     let (all, current) = tokio::join!(
-        lines_of(commands, clock, directory, git(&refs), MOST_BRANCHES),
+        run_and_read_lines(commands, clock, directory, git_command(&refs), MAX_BRANCHES),
         current_branch(commands, clock, directory),
     );
-    Some(Branches { all: all?, current })
+    Some(GitBranches { all: all?, current })
 }
 
-fn git(arguments: &[&str]) -> Program {
+fn git_command(arguments: &[&str]) -> CommandProgram {
     // Nothing that a repository brings along is to run because somebody looked at it, and nothing is to be fetched.
     let quiet = [
         "GIT_NO_LAZY_FETCH=1",
@@ -53,5 +57,5 @@ fn git(arguments: &[&str]) -> Program {
         "-c",
         "core.hooksPath=/dev/null",
     ];
-    Program::Named("env", quiet.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect())
+    CommandProgram::Named("env", quiet.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect())
 }

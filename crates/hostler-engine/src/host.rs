@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionStatus, SessionSummary};
-use hostler_attachments::Limits;
-use hostler_driver::{Archive, Clock, Driver};
-use hostler_redact::json_fault;
-use hostler_rules::RuleBook;
-use hostler_store::{Batch, Durability, Entry, Store};
+use hostler_attachments::AttachmentLimits;
+use hostler_driver::{Clock, Driver, TranscriptStore};
+use hostler_redact::redact_json_error;
+use hostler_rules::RuleStore;
+use hostler_store::{ActionEntry, Batch, BatchDurability, Store};
 use hostler_trust::TrustStore;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
@@ -20,51 +20,51 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 use uuid::Uuid;
 
-use crate::actor::{Origin, SessionHandle};
-use crate::attach::PictureBudget;
-use crate::catalogue::Catalogue;
-use crate::commands::Commands;
-use crate::complete::Walks;
-use crate::fleet::Fleet;
-use crate::found::{Finder, FoundSession, Namer, Untold};
-use crate::hub::{Delivery, Hub, SnapshotAt, Subscriber};
-use crate::local::{self, Local};
-use crate::paging::{OlderTurns, Shown};
+use crate::actor::{SessionHandle, SessionSource};
+use crate::agent_pool::AgentPool;
+use crate::attachments::PixelBudget;
+use crate::background_on_stop::BackgroundOnStop;
+use crate::broadcaster::{Broadcaster, ChannelSnapshot, Delivery, Subscriber};
+use crate::command_runner::CommandRunner;
+use crate::completion::FileListCache;
+use crate::external_sessions::{ExternalSession, ExternalSessionScanner, MetadataWriter, UnimportedTurns};
+use crate::local_command::{self, LocalCommand};
+use crate::model_gateway::{AgentStatus, ModelGateway};
+use crate::paging::{ChatSnapshot, OlderTurns};
 use crate::permissions::PermissionConfig;
-use crate::port::{AgentStatus, ModelGateway};
 use crate::prompt_ids::PromptIds;
-use crate::resources::Shelf;
-use crate::root::Root;
-use crate::search::Search;
+use crate::resources::ResourceContext;
+use crate::root_channel::RootChannel;
+use crate::search::SearchIndexer;
 use crate::session::Dispatch;
-use crate::sign_in::Told;
+use crate::session_catalog::SessionCatalog;
+use crate::sign_in::AnnouncedSignIns;
 use crate::state::ChannelState;
-use crate::stopping::BackgroundOnStop;
-use crate::terminals::Terminals;
-use crate::{EngineError, attach, terminals};
+use crate::terminals::TerminalRegistry;
+use crate::{EngineError, attachments, terminals};
 
 /// How often the file of the rules is looked at while no call asks for it.
-const RULES_POLL: Duration = Duration::from_secs(1);
+const RULES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many directories a session can work in.
-pub(crate) const MAX_DIRECTORIES: usize = 16;
+pub(crate) const MAX_SESSION_DIRECTORIES: usize = 16;
 
 /// What all actors share.
 pub(crate) struct Host {
     pub(crate) store: Store,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) catalogue: Catalogue,
+    pub(crate) broadcaster: Arc<Broadcaster>,
+    pub(crate) catalog: SessionCatalog,
     pub(crate) gateway: Arc<dyn ModelGateway>,
     pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
     pub(crate) interrupt_grace: Duration,
     /// What becomes of background work when a turn is stopped, if a session does not say otherwise.
     pub(crate) background_on_stop: BackgroundOnStop,
     /// How many messages may wait in one chat.
-    pub(crate) max_queue: usize,
+    pub(crate) max_queued_messages: usize,
     /// How many ended turns of an open chat memory holds.
     pub(crate) turns_in_memory: usize,
     pub(crate) permissions: PermissionConfig,
-    pub(crate) rules: Arc<RuleBook>,
+    pub(crate) rules: Arc<RuleStore>,
     /// The version of the rules that sessions have been told of; what waits there is decided anew.
     pub(crate) rules_version: watch::Sender<u64>,
     /// What people decided about folders.
@@ -72,79 +72,79 @@ pub(crate) struct Host {
     /// The version of the decisions that sessions were last notified of.
     pub(crate) trust_version: watch::Sender<u64>,
     /// Counts the chats of sub-agents that have begun, for whoever waits for one.
-    pub(crate) workers_begun: watch::Sender<u64>,
+    pub(crate) sub_agent_chats_started: watch::Sender<u64>,
     /// How long a client may be away before it is no longer part of its sessions.
-    pub(crate) absence: Duration,
+    pub(crate) client_absence_timeout: Duration,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) agent_pool: Arc<AgentPool>,
     /// The most that one message may carry.
-    pub(crate) attachments: Limits,
+    pub(crate) attachment_limits: AttachmentLimits,
     /// How many messages' attachments may be planned at a time: each can take much memory.
-    pub(crate) planning: Semaphore,
+    pub(crate) attachment_plan_slots: Semaphore,
     /// How many pixels they may have decoded at a time.
-    pub(crate) pictures: Arc<PictureBudget>,
+    pub(crate) pixel_budget: Arc<PixelBudget>,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,
     /// The files that clients may reach.
-    pub(crate) shelf: Shelf,
-    pub(crate) root: Root,
-    pub(crate) signed_in: Told,
-    pub(crate) search: Search,
-    pub(crate) commands: Arc<dyn Commands>,
-    pub(crate) walks: Walks,
-    pub(crate) terminals: Terminals,
+    pub(crate) resources: ResourceContext,
+    pub(crate) root_channel: RootChannel,
+    pub(crate) sign_in_state: AnnouncedSignIns,
+    pub(crate) search_indexer: SearchIndexer,
+    pub(crate) command_runner: Arc<dyn CommandRunner>,
+    pub(crate) file_lists: FileListCache,
+    pub(crate) terminals: TerminalRegistry,
     /// Whether clients may run commands in the user's shell.
-    pub(crate) shell: bool,
+    pub(crate) allow_shell_commands: bool,
     /// What new sessions begin with by the host's own settings.
     pub(crate) session_defaults: JsonObject,
-    pub(crate) sessions: Mutex<Sessions>,
-    pub(crate) finder: Finder,
-    pub(crate) namer: Namer,
+    pub(crate) sessions: Mutex<SessionRegistry>,
+    pub(crate) external_scanner: ExternalSessionScanner,
+    pub(crate) metadata_writer: MetadataWriter,
     /// Turns that are still to be taken in.
-    pub(crate) untold: Untold,
+    pub(crate) unimported_turns: UnimportedTurns,
     /// How prompts are told from those of others in the agents' records.
     pub(crate) prompt_ids: PromptIds,
-    pub(crate) agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
+    pub(crate) running_agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
     /// Fires when the host goes down: nothing new begins.
     pub(crate) stop: CancellationToken,
-    pub(crate) stopped: OnceCell<()>,
+    pub(crate) shutdown_once: OnceCell<()>,
 }
 
 /// Every session that is known: with an actor, or only to the store.
 #[derive(Default)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionRegistry {
     pub(crate) live: HashMap<Arc<str>, SessionHandle>,
     /// Whether each of them is listed.
-    pub(crate) dormant: HashMap<Arc<str>, bool>,
+    pub(crate) unloaded: HashMap<Arc<str>, bool>,
     /// Those that only the agent knows, until somebody opens them.
-    pub(crate) found: HashMap<Arc<str>, FoundSession>,
+    pub(crate) external: HashMap<Arc<str>, ExternalSession>,
     /// Whose the agents' conversations are; nobody's, if they were deleted.
-    pub(crate) conversations: HashMap<Uuid, Option<Arc<str>>>,
+    pub(crate) conversation_owners: HashMap<Uuid, Option<Arc<str>>>,
     /// URIs whose dispose is under way.
-    pub(crate) leaving: HashSet<Arc<str>>,
+    pub(crate) disposing: HashSet<Arc<str>>,
 }
 
 impl Host {
-    pub(crate) fn sessions(&self) -> MutexGuard<'_, Sessions> {
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, SessionRegistry> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a provider's agent keeps by itself.
-    pub(crate) fn archive(&self, provider: &str) -> Option<Arc<dyn Archive>> {
-        self.drivers.get(provider)?.archive()
+    pub(crate) fn transcript_store(&self, provider: &str) -> Option<Arc<dyn TranscriptStore>> {
+        self.drivers.get(provider)?.transcript_store()
     }
 
     /// The agents that are alive, by session.
-    pub(crate) fn agents(&self) -> MutexGuard<'_, HashMap<Arc<str>, AgentStatus>> {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn running_agents(&self) -> MutexGuard<'_, HashMap<Arc<str>, AgentStatus>> {
+        self.running_agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a message wants of the host itself, if it is not for the agent.
-    pub(crate) fn local(&self, text: &str) -> Option<Local> {
-        local::of(text).filter(|local| match local {
-            Local::Command(_) => self.shell && !self.gateway.is_script(text),
-            Local::Rename(_) => true,
+    pub(crate) fn local_command(&self, text: &str) -> Option<LocalCommand> {
+        local_command::parse(text).filter(|local| match local {
+            LocalCommand::Shell(_) => self.allow_shell_commands && !self.gateway.is_model_script(text),
+            LocalCommand::Rename(_) => true,
         })
     }
 
@@ -156,32 +156,32 @@ impl Host {
         subscriber: Subscriber,
         token: u64,
     ) -> Result<(), EngineError> {
-        let subscribed = self.subscribed(resource, state, None, subscriber, token);
-        let marker = Batch::new(None, Durability::Memory).then(subscribed);
+        let subscribed = self.subscribe_callback(resource, state, None, subscriber, token);
+        let marker = Batch::new(None, BatchDurability::Memory).after_publish(subscribed);
         self.store.sequencer().submit(marker).await?;
         Ok(())
     }
 
     /// The same for a chat, of which the subscriber may want to see a part.
-    pub(crate) async fn deliver_chat(
+    pub(crate) async fn deliver_chat_snapshot(
         self: &Arc<Self>,
         resource: Arc<str>,
-        shown: Shown,
+        shown: ChatSnapshot,
         subscriber: Subscriber,
         token: u64,
     ) -> Result<(), EngineError> {
-        let Shown { state, first, older } = shown;
+        let ChatSnapshot { state, first_turn: first, older_turns: older } = shown;
         let (chat, viewer) = (Arc::clone(&resource), subscriber.clone());
-        let subscribed = self.subscribed(resource, ChannelState::Chat(state), older, subscriber, token);
-        let marker = Batch::new(None, Durability::Memory).then(move |from_seq| {
-            viewer.turns_begin(&chat, first);
+        let subscribed = self.subscribe_callback(resource, ChannelState::Chat(state), older, subscriber, token);
+        let marker = Batch::new(None, BatchDurability::Memory).after_publish(move |from_seq| {
+            viewer.set_turn_window(&chat, first);
             subscribed(from_seq);
         });
         self.store.sequencer().submit(marker).await?;
         Ok(())
     }
 
-    fn subscribed(
+    fn subscribe_callback(
         self: &Arc<Self>,
         resource: Arc<str>,
         state: ChannelState,
@@ -191,9 +191,9 @@ impl Host {
     ) -> impl FnOnce(u64) + Send + 'static {
         let host = Arc::clone(self);
         move |from_seq| {
-            let snapshot = SnapshotAt { resource: Arc::clone(&resource), state, older, from_seq };
+            let snapshot = ChannelSnapshot { resource: Arc::clone(&resource), state, older_turns: older, from_seq };
             if subscriber.deliver(Delivery::Snapshot { token, snapshot }) {
-                host.hub.subscribe(&resource, &subscriber);
+                host.broadcaster.subscribe(&resource, &subscriber);
             }
         }
     }
@@ -201,19 +201,19 @@ impl Host {
     /// Numbers and publishes a refusal; it is never written. Whoever is refused hears it, also on a channel that it does
     /// not hear otherwise.
     pub(crate) async fn reject(&self, mut dispatch: Dispatch, reason: String) {
-        attach::without_contents(&mut dispatch.action);
-        terminals::without_typed(&mut dispatch.action);
-        let (origin, from, hub) = (dispatch.origin(), dispatch.from, Arc::clone(&self.hub));
-        let entry = match Entry::new(dispatch.channel.into(), dispatch.action) {
-            Ok(entry) => entry.with_origin(Some(origin)).rejected(reason),
+        attachments::strip_contents(&mut dispatch.action);
+        terminals::strip_terminal_input(&mut dispatch.action);
+        let (origin, from, hub) = (dispatch.origin(), dispatch.subscriber, Arc::clone(&self.broadcaster));
+        let entry = match ActionEntry::new(dispatch.channel.into(), dispatch.action) {
+            Ok(entry) => entry.with_origin(Some(origin)).with_rejection(reason),
             Err(error) => {
                 tracing::warn!(%error, "a refusal could not be encoded");
                 return;
             }
         };
-        let batch = Batch::new(None, Durability::Memory).entry(entry).then(move |seq| {
+        let batch = Batch::new(None, BatchDurability::Memory).entry(entry).after_publish(move |seq| {
             if let Some(from) = from {
-                hub.hand(seq, &from);
+                hub.deliver_latest(seq, &from);
             }
         });
         if let Err(error) = self.store.sequencer().submit(batch).await {
@@ -222,40 +222,40 @@ impl Host {
     }
 
     /// Tells all sessions if the rules have changed since they were told last.
-    pub(crate) fn look_at_rules(&self) {
-        let version = self.rules.page().version;
+    pub(crate) fn notify_rule_changes(&self) {
+        let version = self.rules.snapshot().version;
         self.rules_version.send_if_modified(|told| std::mem::replace(told, version) != version);
     }
 
     /// Looks at the rules again and again: whoever edits them tells nobody. Ends with the host.
-    pub(crate) fn watch_rules(self: &Arc<Self>) {
+    pub(crate) fn poll_rules_and_trust(self: &Arc<Self>) {
         let (host, stop) = (Arc::downgrade(self), self.stop.clone());
         let watch = async move {
-            let mut ticks = tokio::time::interval(RULES_POLL);
+            let mut ticks = tokio::time::interval(RULES_POLL_INTERVAL);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
                 let Some(host) = host.upgrade() else { return };
-                host.look_at_rules();
-                host.look_at_trust();
+                host.notify_rule_changes();
+                host.notify_trust_changes();
             }
         };
         self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });
     }
 
-    pub(crate) fn agent_is_there(&self, session: &Arc<str>, status: AgentStatus) {
-        self.agents().insert(Arc::clone(session), status);
+    pub(crate) fn register_agent(&self, session: &Arc<str>, status: AgentStatus) {
+        self.running_agents().insert(Arc::clone(session), status);
     }
 
-    pub(crate) fn agent_gone(&self, session: &str) {
-        self.agents().remove(session);
+    pub(crate) fn unregister_agent(&self, session: &str) {
+        self.running_agents().remove(session);
     }
 
     /// Lists what the store holds, and wakes the sessions that were running when the last host died.
-    pub(crate) async fn load_catalogue(self: &Arc<Self>) -> Result<(), EngineError> {
+    pub(crate) async fn load_catalog(self: &Arc<Self>) -> Result<(), EngineError> {
         for stored in self.store.conversations().await? {
             if let Ok(id) = Uuid::try_parse(&stored.id) {
-                self.sessions().conversations.insert(id, stored.session.map(Arc::from));
+                self.sessions().conversation_owners.insert(id, stored.session.map(Arc::from));
             }
         }
         for stored in self.store.sessions().await? {
@@ -263,56 +263,60 @@ impl Host {
             let summary: SessionSummary = match serde_json::from_str(&stored.summary) {
                 Ok(summary) => summary,
                 Err(error) => {
-                    let error = json_fault(&error);
+                    let error = redact_json_error(&error);
                     tracing::warn!(session = &*session, error, "a stored session's line could not be read");
                     continue;
                 }
             };
-            self.shelf.places.put(&session, summary.working_directories.as_deref().unwrap_or_default());
+            self.resources
+                .session_directories
+                .set(&session, summary.working_directories.as_deref().unwrap_or_default());
             let interrupted = summary.status & SessionStatus::InProgress.bits() != 0;
             if stored.listed {
-                self.catalogue.put_line(&session, &summary.modified_at, stored.summary.into());
+                self.catalog.upsert_encoded(&session, &summary.modified_at, stored.summary.into());
             }
             let mut sessions = self.sessions();
-            sessions.dormant.insert(Arc::clone(&session), stored.listed);
+            sessions.unloaded.insert(Arc::clone(&session), stored.listed);
             if interrupted {
                 // Waking it ends the turn that nobody runs any more.
-                sessions.wake(self, &session);
+                sessions.get_or_load(self, &session);
             }
         }
         Ok(())
     }
 
     /// The file URIs of the directories that a session works in: the one it is at home in, then others that it may use.
-    pub(crate) fn directories(&self, wanted: &[String]) -> Result<Vec<String>, EngineError> {
-        if wanted.len() > MAX_DIRECTORIES {
-            return Err(EngineError::Invalid(format!("a session can have {MAX_DIRECTORIES} working directories")));
+    pub(crate) fn resolve_directories(&self, wanted: &[String]) -> Result<Vec<String>, EngineError> {
+        if wanted.len() > MAX_SESSION_DIRECTORIES {
+            return Err(EngineError::Invalid(format!(
+                "a session can have {MAX_SESSION_DIRECTORIES} working directories"
+            )));
         }
         let mut directories: Vec<String> = Vec::new();
         for uri in wanted {
-            let uri = self.directory(uri)?;
+            let uri = self.resolve_directory(uri)?;
             if !directories.contains(&uri) {
                 directories.push(uri);
             }
         }
         if directories.is_empty() {
-            directories.push(uri_of(&self.default_directory)?);
-            self.shelf.session_roots.check(&self.default_directory)?;
+            directories.push(directory_uri(&self.default_directory)?);
+            self.resources.session_roots.check(&self.default_directory)?;
         }
         Ok(directories)
     }
 
     /// The URI of a directory that a session may work in, in the form that is kept.
-    pub(crate) fn directory(&self, uri: &str) -> Result<String, EngineError> {
+    pub(crate) fn resolve_directory(&self, uri: &str) -> Result<String, EngineError> {
         let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
         let path = path.ok_or_else(|| EngineError::Invalid(format!("{uri:?} is not a file URI")))?;
-        let uri = uri_of(&path)?;
-        self.shelf.session_roots.check(&path)?;
+        let uri = directory_uri(&path)?;
+        self.resources.session_roots.check(&path)?;
         Ok(uri)
     }
 }
 
-fn uri_of(path: &Path) -> Result<String, EngineError> {
+fn directory_uri(path: &Path) -> Result<String, EngineError> {
     if !path.is_dir() {
         return Err(EngineError::Invalid(format!("there is no directory {}", path.display())));
     }
@@ -321,32 +325,32 @@ fn uri_of(path: &Path) -> Result<String, EngineError> {
         .map_err(|()| EngineError::Invalid(format!("{} is not an absolute path", path.display())))
 }
 
-impl Sessions {
-    pub(crate) fn knows(&self, session: &str) -> bool {
+impl SessionRegistry {
+    pub(crate) fn contains(&self, session: &str) -> bool {
         self.live.contains_key(session)
-            || self.dormant.contains_key(session)
-            || self.found.contains_key(session)
-            || self.leaving.contains(session)
+            || self.unloaded.contains_key(session)
+            || self.external.contains_key(session)
+            || self.disposing.contains(session)
     }
 
     /// Whether it is more than something that an agent keeps.
     pub(crate) fn is_stored(&self, session: &str) -> bool {
-        self.knows(session) && !self.found.contains_key(session)
+        self.contains(session) && !self.external.contains_key(session)
     }
 
     /// The actor of a session, started if the session is only known to the store, or to its agent.
-    pub(crate) fn wake(&mut self, host: &Arc<Host>, session: &str) -> Option<SessionHandle> {
+    pub(crate) fn get_or_load(&mut self, host: &Arc<Host>, session: &str) -> Option<SessionHandle> {
         if let Some(handle) = self.live.get(session) {
             return Some(handle.clone());
         }
         if host.stop.is_cancelled() {
             return None;
         }
-        let (session_uri, origin) = match self.dormant.remove_entry(session) {
-            Some((uri, listed)) => (Arc::clone(&uri), Origin::Stored { uri, listed }),
+        let (session_uri, origin) = match self.unloaded.remove_entry(session) {
+            Some((uri, listed)) => (Arc::clone(&uri), SessionSource::Stored { uri, listed }),
             None => {
-                let (uri, found) = self.found.remove_entry(session)?;
-                (Arc::clone(&uri), Origin::Found { uri, found: Box::new(found) })
+                let (uri, found) = self.external.remove_entry(session)?;
+                (Arc::clone(&uri), SessionSource::External { uri, external: Box::new(found) })
             }
         };
         let handle = SessionHandle::spawn(host, origin);
@@ -355,11 +359,11 @@ impl Sessions {
     }
 
     /// A session without an actor is where it was before.
-    pub(crate) fn put_back(&mut self, origin: Origin) {
+    pub(crate) fn restore_entry(&mut self, origin: SessionSource) {
         match origin {
-            Origin::Provisional(_) => {}
-            Origin::Stored { uri, listed } => drop(self.dormant.insert(uri, listed)),
-            Origin::Found { uri, found } => drop(self.found.insert(uri, *found)),
+            SessionSource::Provisional(_) => {}
+            SessionSource::Stored { uri, listed } => drop(self.unloaded.insert(uri, listed)),
+            SessionSource::External { uri, external: found } => drop(self.external.insert(uri, *found)),
         }
     }
 }

@@ -5,89 +5,103 @@
 
 #![forbid(unsafe_code)]
 
+mod action_mapper;
 mod actor;
+mod agent_pool;
 mod annotations;
-mod attach;
+mod attachments;
+mod background_on_stop;
+mod broadcaster;
 mod budget;
-mod catalogue;
-mod clients;
+mod client_registry;
 mod clock;
-mod commands;
-mod complete;
+mod command_runner;
+mod completion;
 mod config;
-mod configure;
-mod desk;
+mod diff_preview;
 mod engine;
 mod error;
-mod fleet;
-mod found;
-mod gate;
+mod external_sessions;
 mod git;
 mod host;
-mod hub;
-mod local;
+mod local_command;
+mod model_gateway;
 mod paging;
-mod past;
+mod pending_requests;
 mod permissions;
-mod port;
-mod preview;
 mod progress;
 mod prompt_ids;
-mod record;
+mod reconnect;
 mod resources;
-mod restore;
-mod returning;
-mod root;
+mod root_channel;
 mod search;
 mod session;
+mod session_catalog;
+mod session_config;
+mod session_gate;
+mod session_record;
+mod session_restore;
+mod session_summary;
 mod sign_in;
 mod state;
-mod stopping;
-mod summary;
+mod sub_agent_chat;
 mod terminals;
-mod transcript;
 mod turn;
+mod turn_storage;
 mod uri;
-mod worker;
 
 pub use actor::BackgroundOutput;
-pub use attach::{Contents, Fetch, FetchError, Listed, Listing, NoFetch, PlanSummary};
-pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
-pub use catalogue::SessionPage;
+pub use agent_pool::{AgentPoolConfig, AgentPoolLimits, AgentPoolStatus};
+pub use attachments::{
+    AttachmentContents, AttachmentPlanSummary, ClientDirectoryEntry, ClientFileError, ClientFileReader,
+    DirectoryListing, NoClientFiles,
+};
+pub use background_on_stop::BackgroundOnStop;
+pub use broadcaster::{
+    ChannelSnapshot, Deliveries, Delivery, HostNotification, HostNotificationKind, Subscriber, SubscriberId,
+};
+pub use budget::{LimitKind, LimitReached, LimitWait, SessionBudget, SessionBudgetLimits, SessionUsage};
 pub use clock::SystemClock;
-pub use commands::{CommandEnd, CommandSpec, Commands, Program, RunningCommand};
-pub use configure::{ConfigWish, SessionConfig};
-pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEUE, TURNS_IN_MEMORY, TrustedFolders};
+pub use command_runner::{CommandExit, CommandProgram, CommandRunner, CommandSpec, RunningCommand};
+pub use engine::{
+    CreateSession, DEFAULT_CLIENT_ABSENCE_TIMEOUT, DEFAULT_MAX_QUEUED_MESSAGES, DEFAULT_TURNS_IN_MEMORY, Engine,
+    EngineConfig, StoredContent, TrustedFolders,
+};
 pub use error::EngineError;
-pub use fleet::{Caps, FleetConfig, FleetStatus};
-pub use found::{Checkup, Finding, FindingKind, ShowExternal};
-pub use hostler_attachments::Limits as AttachmentLimits;
-pub use hostler_driver::{Clock, Images};
-pub use hostler_files::{Access, EntryKind, FileError, FileKind, WriteMode};
-pub use hostler_search::{Hit, Kind as TextKind, SearchError, SessionHits};
-pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention, StoreOptions};
+pub use external_sessions::{ExternalSessionFilter, TranscriptCheckReport, TranscriptIssue, TranscriptIssueKind};
+pub use hostler_attachments::AttachmentLimits;
+pub use hostler_driver::{Clock, ImageSelection};
+pub use hostler_files::{EntryKind, FileAccess, FileError, FileKind, WriteMode};
+pub use hostler_search::{SearchError, SearchHit, SessionHits, TextKind};
+pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, JournalRetention, PublishedAction, StoreOptions};
 pub use hostler_trust::{
-    Assessment, Decision as TrustDecision, TrustEntry, TrustError, TrustListing, TrustOptions, TrustState, TrustedBy,
+    TrustAssessment, TrustDecision, TrustEntry, TrustError, TrustListing, TrustOptions, TrustState, TrustedBy,
 };
-pub use hub::{Deliveries, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
-pub use paging::{Extent, OlderTurns};
-pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
-pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo, Protected, SignInError, SignInNeed, SignInTurn};
-pub use progress::{Progress, ProgressWish};
+pub use model_gateway::{
+    AgentStatus, ModelGateway, ModelInfo, ModelLease, SignInNeed, SignInResource, UpstreamSignInError,
+    UpstreamSignInSequence,
+};
+pub use paging::{OlderTurns, SnapshotTurns};
+pub use permissions::{PermissionConfig, UnattendedAnswer, UnattendedPolicy};
+pub use progress::{ProgressRequest, ProgressUpdate};
+pub use reconnect::{PresenceGuard, ReconnectOutcome};
 pub use resources::{
-    Grant, GrantPolicy, MAX_CONTENTS, Resolved, ResourceContents, ResourceError, Resources, SessionRoots,
-    WatchResource, WriteResource,
+    GrantPolicy, MAX_RESOURCE_BYTES, ResourceContents, ResourceError, ResourceGrant, ResourceMetadata, Resources,
+    SessionRoots, WatchResource, WriteResource,
 };
-pub use returning::{Presence, Reconnected};
-pub use search::{Found, SearchWish};
+pub use search::{SearchRequest, SearchResults};
 pub use session::Dispatch;
-pub use state::{ChannelState, Outcome, Reduce, Refused};
-pub use stopping::BackgroundOnStop;
+pub use session_catalog::SessionPage;
+pub use session_config::{SessionConfig, SessionConfigRequest};
+pub use state::{ApplyError, ApplyOutcome, ChannelState, Reduce};
 pub use terminals::{
-    CreateTerminal, MAX_TERMINALS, SCROLLBACK, Shell, ShellSpec, Shells, TerminalError, TerminalSize, TerminalsConfig,
+    CreateTerminal, DEFAULT_MAX_TERMINALS, DEFAULT_SCROLLBACK_BYTES, ShellLauncher, ShellSpec, TerminalError,
+    TerminalShell, TerminalSize, TerminalsConfig,
 };
-pub use turn::{AgentPhase, Effect, End, Input as TurnInput, MessageId, Need, TurnId, TurnMachine, TurnPhase};
+pub use turn::{
+    AgentPhase, AgentPreparation, QueuedMessageId, TurnEffect, TurnEndReason, TurnId, TurnInput, TurnMachine, TurnPhase,
+};
 pub use uri::{
-    ROOT, annotated as annotated_session, annotations as annotations_uri, default_chat_uri, is_session_uri,
-    is_terminal as is_terminal_channel, worker_chat_uri,
+    ROOT_CHANNEL_URI, annotated_session, annotations_uri, default_chat_uri, is_session_uri, is_terminal_channel,
+    sub_agent_chat_uri,
 };

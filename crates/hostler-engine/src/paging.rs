@@ -14,34 +14,34 @@ use ahp_types::state::{
 use ahp_types::{StateAction, StringOrMarkdown};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hostler_redact::json_fault;
-use hostler_store::{Batch, Durability, Entry, Page, StoredTurn};
+use hostler_redact::redact_json_error;
+use hostler_store::{ActionEntry, Batch, BatchDurability, StoredTurn, TurnPageLimits};
 
 use crate::EngineError;
+use crate::broadcaster::{Delivery, Subscriber};
 use crate::host::Host;
-use crate::hub::{Delivery, Subscriber};
-use crate::past::Past;
-use crate::session::without_turns;
+use crate::session::clone_without_turns;
+use crate::turn_storage::EvictedTurns;
 
 /// How many turns `fetchTurns` loads at most.
-const PAGE: usize = 100;
+const MAX_PAGE_TURNS: usize = 100;
 
 /// No further turn of a page once there are so many bytes.
-const PAGE_BYTES: usize = 2 * 1024 * 1024;
+const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// How much of a long chat is read at a time on its way to a client.
-const READ: Page = Page { turns: 512, bytes: 1024 * 1024, newest: false };
+const READ_PAGE: TurnPageLimits = TurnPageLimits { max_turns: 512, max_bytes: 1024 * 1024, from_end: false };
 
 /// How much of a chat a snapshot is to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Extent {
+pub enum SnapshotTurns {
     /// All turns.
     #[default]
     All,
     /// So many of the last turns; at least one, since the last turn can be taken up again.
     Last(usize),
     /// Those from where the client's turns began on its connection before this one; all, if that is not known.
-    AsBefore,
+    SameAsBefore,
 }
 
 /// Turns that come before those of a snapshot's state and are still to be read.
@@ -49,12 +49,12 @@ pub enum Extent {
 pub struct OlderTurns {
     host: Arc<Host>,
     chat: Arc<str>,
-    between: Range<usize>,
+    positions: Range<usize>,
 }
 
 impl fmt::Debug for OlderTurns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OlderTurns").field("between", &self.between).finish_non_exhaustive()
+        f.debug_struct("OlderTurns").field("between", &self.positions).finish_non_exhaustive()
     }
 }
 
@@ -64,36 +64,36 @@ impl OlderTurns {
     /// # Errors
     /// If the store cannot be read, or the chat is gone.
     pub async fn next_page(&mut self) -> Result<Option<Vec<String>>, EngineError> {
-        if self.between.is_empty() {
+        if self.positions.is_empty() {
             return Ok(None);
         }
-        self.host.is_told(&self.chat, self.between.start).await?;
-        let turns = self.host.store.turns(&self.chat, self.between.clone(), READ).await?;
+        self.host.wait_until_imported(&self.chat, self.positions.start).await?;
+        let turns = self.host.store.load_turns(&self.chat, self.positions.clone(), READ_PAGE).await?;
         if turns.is_empty() {
             return Err(EngineError::ChannelNotFound(self.chat.to_string()));
         }
-        self.between.start += turns.len();
-        Ok(Some(turns.into_iter().map(json).collect()))
+        self.positions.start += turns.len();
+        Ok(Some(turns.into_iter().map(turn_json).collect()))
     }
 }
 
 /// A chat as a snapshot shows it.
-pub(crate) struct Shown {
+pub(crate) struct ChatSnapshot {
     pub(crate) state: Arc<ChatState>,
     /// Where its turns begin.
-    pub(crate) first: usize,
+    pub(crate) first_turn: usize,
     /// Those that have to be read.
-    pub(crate) older: Option<OlderTurns>,
+    pub(crate) older_turns: Option<OlderTurns>,
 }
 
 /// Where a page ends: before a turn, which is named by the one that comes right before it, if that is known yet.
-struct Cursor {
+struct TurnCursor {
     position: usize,
     chat: String,
     turn: String,
 }
 
-impl Cursor {
+impl TurnCursor {
     fn encode(position: usize, chat: &str, turn: &str) -> String {
         URL_SAFE_NO_PAD.encode(format!("{position}\n{chat}\n{turn}"))
     }
@@ -107,64 +107,71 @@ impl Cursor {
 }
 
 /// Older turns of a chat.
-struct Older {
+struct TurnPage {
     turns: Vec<Turn>,
     /// Where they begin.
-    first: usize,
-    cursor: Option<String>,
+    first_turn: usize,
+    next_cursor: Option<String>,
 }
 
 impl Host {
     /// A chat to the extent that a subscriber wants to see it.
-    pub(crate) async fn shown(
+    pub(crate) async fn chat_snapshot(
         self: &Arc<Self>,
         chat: &Arc<ChatState>,
-        past: &Past,
-        extent: Extent,
+        past: &EvictedTurns,
+        extent: SnapshotTurns,
         subscriber: &Subscriber,
-    ) -> Result<Shown, EngineError> {
-        let total = past.turns + chat.turns.len();
+    ) -> Result<ChatSnapshot, EngineError> {
+        let total = past.count + chat.turns.len();
         let last = |turns: usize| total.saturating_sub(turns.max(1));
         let first = match extent {
-            Extent::All => 0,
-            Extent::Last(turns) => last(turns),
-            Extent::AsBefore => subscriber.first_turn(&chat.resource).map_or(0, |begins| begins.first).min(last(1)),
+            SnapshotTurns::All => 0,
+            SnapshotTurns::Last(turns) => last(turns),
+            SnapshotTurns::SameAsBefore => {
+                subscriber.turn_window(&chat.resource).map_or(0, |begins| begins.first_turn).min(last(1))
+            }
         };
-        let read = first.min(past.turns)..past.turns;
+        let read = first.min(past.count)..past.count;
         let older = (!read.is_empty()).then(|| OlderTurns {
             host: Arc::clone(self),
             chat: chat.resource.as_str().into(),
-            between: read,
+            positions: read,
         });
         if first == 0 {
-            return Ok(Shown { state: Arc::clone(chat), first, older });
+            return Ok(ChatSnapshot { state: Arc::clone(chat), first_turn: first, older_turns: older });
         }
-        let mut state = without_turns(chat);
-        state.turns = chat.turns.iter().skip(first.saturating_sub(past.turns)).cloned().collect();
-        state.turns_next_cursor = self.cursor(chat, past, first).await?;
-        Ok(Shown { state: Arc::new(state), first, older })
+        let mut state = clone_without_turns(chat);
+        state.turns = chat.turns.iter().skip(first.saturating_sub(past.count)).cloned().collect();
+        state.turns_next_cursor = self.older_turns_cursor(chat, past, first).await?;
+        Ok(ChatSnapshot { state: Arc::new(state), first_turn: first, older_turns: older })
     }
 
     /// Waits until the turn at a place of a chat is stored, where it is still to be taken in. An error where that is not to be
     /// expected soon.
-    pub(crate) async fn is_told(&self, chat: &str, place: usize) -> Result<(), EngineError> {
+    pub(crate) async fn wait_until_imported(&self, chat: &str, place: usize) -> Result<(), EngineError> {
         tokio::select! {
-            told = self.untold.told(chat, place) => told,
+            told = self.unimported_turns.wait_until_imported(chat, place) => told,
             () = self.stop.cancelled() => Err(EngineError::Stopping),
         }
     }
 
     /// The cursor of the turns before a place; `None` at the beginning.
-    async fn cursor(&self, chat: &ChatState, past: &Past, first: usize) -> Result<Option<String>, EngineError> {
+    async fn older_turns_cursor(
+        &self,
+        chat: &ChatState,
+        past: &EvictedTurns,
+        first: usize,
+    ) -> Result<Option<String>, EngineError> {
         let Some(before) = first.checked_sub(1) else { return Ok(None) };
-        let id = match before.checked_sub(past.turns) {
+        let id = match before.checked_sub(past.count) {
             Some(index) => chat.turns.get(index).map(|turn| turn.id.clone()),
             // It is still to be taken in. Its place is certain.
-            None if before < self.untold.of(&chat.resource) => Some(String::new()),
-            None => self.store.turn_at(&chat.resource, before).await?,
+            None if before < self.unimported_turns.missing_count(&chat.resource) => Some(String::new()),
+            None => self.store.turn_id_at(&chat.resource, before).await?,
         };
         let id = id.ok_or_else(|| EngineError::ChannelNotFound(chat.resource.clone()))?;
-        Ok(Some(Cursor::encode(first, &chat.resource, &id)))
+        Ok(Some(TurnCursor::encode(first, &chat.resource, &id)))
     }
 
     /// Loads older turns for one connection: `chat/turnsLoaded` arrives in its queue under `token`, in the order of
@@ -177,46 +184,49 @@ impl Host {
         token: u64,
     ) -> Result<(), EngineError> {
         // A subscription that was asked for before has happened then.
-        self.store.sequencer().commit(Batch::new(None, Durability::Memory)).await?;
-        let view = self.view(channel).await.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
-        if !self.hub.hears(channel, subscriber.id()) {
+        self.store.sequencer().commit(Batch::new(None, BatchDurability::Memory)).await?;
+        let view = self.chat_view(channel).await.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
+        if !self.broadcaster.is_subscribed(channel, subscriber.id()) {
             return Err(EngineError::Invalid(
                 "subscribe to the chat first: turns are loaded into its state".to_owned(),
             ));
         }
-        let known = subscriber.first_turn(channel);
-        let cursor =
-            cursor.map(|text| Cursor::decode(text).filter(|cursor| cursor.chat == channel).ok_or_else(foreign));
+        let known = subscriber.turn_window(channel);
+        let cursor = cursor.map(|text| {
+            TurnCursor::decode(text).filter(|cursor| cursor.chat == channel).ok_or_else(foreign_cursor_error)
+        });
         let cursor = cursor.transpose()?;
         let until = match &cursor {
             Some(cursor) => cursor.position,
-            None => known.filter(|known| known.sure).map(|known| known.first).ok_or_else(|| {
+            None => known.filter(|known| known.is_confirmed).map(|known| known.first_turn).ok_or_else(|| {
                 EngineError::Invalid("name the cursor: this connection has not been sent the chat's state".to_owned())
             })?,
         };
         // What a client that came back has, it knows better: the last page may have been lost on its way.
-        let elsewhere = known.is_some_and(|known| known.sure && known.first != until);
-        if until > view.past.turns + view.chat.turns.len() || elsewhere {
-            return Err(stale());
+        let elsewhere = known.is_some_and(|known| known.is_confirmed && known.first_turn != until);
+        if until > view.evicted_turns.count + view.chat.turns.len() || elsewhere {
+            return Err(stale_cursor_error());
         }
-        let Older { turns, first, cursor: next } = self.turns_before(&view.chat, &view.past, until).await?;
-        let misses = |cursor: Cursor| {
+        let TurnPage { turns, first_turn: first, next_cursor: next } =
+            self.load_turns_before(&view.chat, &view.evicted_turns, until).await?;
+        let misses = |cursor: TurnCursor| {
             let ends_there = |turn: &Turn| cursor.turn.is_empty() || turn.id == cursor.turn;
             !turns.last().is_some_and(ends_there)
         };
         if cursor.is_some_and(misses) {
-            return Err(stale());
+            return Err(stale_cursor_error());
         }
         let loaded = ChatTurnsLoadedAction { turns, turns_next_cursor: next };
-        let entry = Entry::new(channel.into(), StateAction::ChatTurnsLoaded(loaded))?;
+        let entry = ActionEntry::new(channel.into(), StateAction::ChatTurnsLoaded(loaded))?;
         let (host, subscriber) = (Arc::clone(self), subscriber.clone());
-        let batch = Batch::new(None, Durability::Memory).aside(entry, move |item| {
+        let batch = Batch::new(None, BatchDurability::Memory).unicast(entry, move |item| {
             // It may have got another view of the chat meanwhile, or left it.
-            let fits = host.hub.hears(&item.channel, subscriber.id()) && subscriber.first_turn(&item.channel) == known;
+            let fits = host.broadcaster.is_subscribed(&item.channel, subscriber.id())
+                && subscriber.turn_window(&item.channel) == known;
             let chat = Arc::clone(&item.channel);
-            let delivered = subscriber.deliver(Delivery::Turns { token, loaded: fits.then_some(item) });
+            let delivered = subscriber.deliver(Delivery::TurnsLoaded { token, envelope: fits.then_some(item) });
             if fits && delivered {
-                subscriber.turns_begin(&chat, first);
+                subscriber.set_turn_window(&chat, first);
             }
         });
         self.store.sequencer().submit(batch).await?;
@@ -224,21 +234,26 @@ impl Host {
     }
 
     /// A page of the turns before a place: from memory, or from the store.
-    async fn turns_before(&self, chat: &ChatState, past: &Past, until: usize) -> Result<Older, EngineError> {
-        let turns: Vec<Turn> = match until.checked_sub(past.turns) {
+    async fn load_turns_before(
+        &self,
+        chat: &ChatState,
+        past: &EvictedTurns,
+        until: usize,
+    ) -> Result<TurnPage, EngineError> {
+        let turns: Vec<Turn> = match until.checked_sub(past.count) {
             Some(held) if held > 0 => last_page(chat.turns.get(..held).unwrap_or_default()).to_vec(),
             _ => {
                 if let Some(last) = until.checked_sub(1) {
-                    self.is_told(&chat.resource, last).await?;
+                    self.wait_until_imported(&chat.resource, last).await?;
                 }
-                let page = Page { turns: PAGE, bytes: PAGE_BYTES, newest: true };
-                let stored = self.store.turns(&chat.resource, 0..until, page).await?;
-                stored.iter().map(read).collect()
+                let page = TurnPageLimits { max_turns: MAX_PAGE_TURNS, max_bytes: MAX_PAGE_BYTES, from_end: true };
+                let stored = self.store.load_turns(&chat.resource, 0..until, page).await?;
+                stored.iter().map(parse_stored_turn).collect()
             }
         };
         let first = until.saturating_sub(turns.len());
-        let cursor = self.cursor(chat, past, first).await?;
-        Ok(Older { turns, first, cursor })
+        let cursor = self.older_turns_cursor(chat, past, first).await?;
+        Ok(TurnPage { turns, first_turn: first, next_cursor: cursor })
     }
 }
 
@@ -248,26 +263,26 @@ fn last_page(turns: &[Turn]) -> &[Turn] {
     let fits = |turn: &&Turn| {
         let before = bytes;
         bytes += serde_json::to_string(turn).map_or(0, |json| json.len());
-        before == 0 || bytes <= PAGE_BYTES
+        before == 0 || bytes <= MAX_PAGE_BYTES
     };
-    let count = turns.iter().rev().take(PAGE).take_while(fits).count();
+    let count = turns.iter().rev().take(MAX_PAGE_TURNS).take_while(fits).count();
     turns.get(turns.len() - count..).unwrap_or_default()
 }
 
 /// A turn from its row. One that cannot be read keeps its place, so that its neighbours keep theirs.
-pub(crate) fn read(turn: &StoredTurn) -> Turn {
+pub(crate) fn parse_stored_turn(turn: &StoredTurn) -> Turn {
     serde_json::from_str(&turn.body).unwrap_or_else(|error| {
         tracing::error!(
             chat = turn.chat,
             turn = turn.id,
-            error = json_fault(&error),
+            error = redact_json_error(&error),
             "a stored turn could not be read"
         );
-        unreadable(turn)
+        unreadable_turn(turn)
     })
 }
 
-fn unreadable(turn: &StoredTurn) -> Turn {
+fn unreadable_turn(turn: &StoredTurn) -> Turn {
     let says = "This turn could not be read back from the host's store.";
     Turn {
         id: turn.id.clone(),
@@ -291,20 +306,20 @@ fn unreadable(turn: &StoredTurn) -> Turn {
 }
 
 /// A turn as JSON, whatever became of its row.
-fn json(turn: StoredTurn) -> String {
+fn turn_json(turn: StoredTurn) -> String {
     // Whole rows are not read once more for this: what the file system lost is lost at an end.
     if turn.body.starts_with('{') && turn.body.ends_with('}') {
         return turn.body;
     }
-    serde_json::to_string(&read(&turn)).unwrap_or_default()
+    serde_json::to_string(&parse_stored_turn(&turn)).unwrap_or_default()
 }
 
-fn foreign() -> EngineError {
+fn foreign_cursor_error() -> EngineError {
     EngineError::Invalid("the cursor is not one that this host gave for this chat".to_owned())
 }
 
 /// The cursor's place is not where this connection's turns begin.
-pub(crate) fn stale() -> EngineError {
+pub(crate) fn stale_cursor_error() -> EngineError {
     EngineError::Invalid(
         "the cursor is not the chat's last one on this connection; use turnsNextCursor as it is now".to_owned(),
     )
@@ -317,12 +332,12 @@ mod tests {
     #[test]
     fn a_cursor_is_read_as_it_was_written_and_garbage_is_not() {
         for turn in ["t1", "", "two\nlines"] {
-            let cursor = Cursor::decode(&Cursor::encode(7, "ahp-chat:/c", turn)).unwrap();
+            let cursor = TurnCursor::decode(&TurnCursor::encode(7, "ahp-chat:/c", turn)).unwrap();
             assert_eq!((cursor.position, &*cursor.chat, &*cursor.turn), (7, "ahp-chat:/c", turn));
         }
         let of = |text: &str| URL_SAFE_NO_PAD.encode(text);
         for garbage in ["", "%", &of(""), &of("7"), &of("7\nc"), &of("-1\nc\nt"), &of("x\nc\nt")] {
-            assert!(Cursor::decode(garbage).is_none(), "{garbage:?}");
+            assert!(TurnCursor::decode(garbage).is_none(), "{garbage:?}");
         }
     }
 
@@ -330,9 +345,9 @@ mod tests {
     fn a_row_that_cannot_be_read_keeps_its_place() {
         for body in ["", "{", "not JSON", r#"{"id":"t1"}"#] {
             let row = StoredTurn { chat: "c".to_owned(), id: "t1".to_owned(), body: body.to_owned() };
-            let turn = read(&row);
+            let turn = parse_stored_turn(&row);
             assert_eq!((turn.id.as_str(), turn.state), ("t1", TurnState::Error), "{body:?}");
-            let sent = json(row);
+            let sent = turn_json(row);
             assert!(serde_json::from_str::<serde_json::Value>(&sent).is_ok(), "{body:?}: {sent}");
         }
     }
@@ -340,13 +355,14 @@ mod tests {
     #[test]
     fn a_page_from_memory_ends_by_bytes_and_is_never_empty_for_nothing() {
         let turn = |size: usize| {
-            let mut turn = unreadable(&StoredTurn { chat: "c".to_owned(), id: "t".to_owned(), body: String::new() });
+            let mut turn =
+                unreadable_turn(&StoredTurn { chat: "c".to_owned(), id: "t".to_owned(), body: String::new() });
             turn.message.text = "x".repeat(size);
             turn
         };
-        assert_eq!(last_page(&vec![turn(10); PAGE + 5]).len(), PAGE);
-        assert_eq!(last_page(&vec![turn(PAGE_BYTES / 3); 9]).len(), 2);
-        assert_eq!(last_page(&[turn(1), turn(PAGE_BYTES * 2)]).len(), 1);
+        assert_eq!(last_page(&vec![turn(10); MAX_PAGE_TURNS + 5]).len(), MAX_PAGE_TURNS);
+        assert_eq!(last_page(&vec![turn(MAX_PAGE_BYTES / 3); 9]).len(), 2);
+        assert_eq!(last_page(&[turn(1), turn(MAX_PAGE_BYTES * 2)]).len(), 1);
         assert!(last_page(&[]).is_empty());
     }
 }

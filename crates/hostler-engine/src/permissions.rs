@@ -9,28 +9,28 @@ pub struct PermissionConfig {
     /// Whether a session may skip permissions altogether. Never silently: a client still has to choose it.
     pub allow_bypass: bool,
     /// What becomes of requests that nobody answers.
-    pub unattended: Unattended,
+    pub unattended: UnattendedPolicy,
     /// The user's home directory: what `~` in rules stands for.
-    pub home: Option<PathBuf>,
+    pub home_directory: Option<PathBuf>,
     /// The host's own directories: state, cache and configuration. No mode but bypass touches them without a question.
-    pub own_directories: Vec<PathBuf>,
+    pub host_directories: Vec<PathBuf>,
 }
 
 /// What becomes of requests that nobody answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Unattended {
+pub enum UnattendedPolicy {
     /// They wait for as long as it takes.
     #[default]
     Wait,
     /// They are denied after a time.
     DenyAfter(Duration),
     /// They are answered at once, without asking anybody.
-    Answer(FixedAnswer),
+    Answer(UnattendedAnswer),
 }
 
 /// The answer to every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FixedAnswer {
+pub enum UnattendedAnswer {
     /// Calls that no rule denies run; plans are carried out; questions are left to the agent.
     Allow,
     /// No, in these words to the agent.

@@ -11,32 +11,34 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-const FILE: &str = "prompt.key";
-const KEY: usize = 32;
+const PROMPT_KEY_FILE: &str = "prompt.key";
+const PROMPT_KEY_BYTES: usize = 32;
 
 /// Mints ids of prompts, and recognizes them.
 pub(crate) struct PromptIds {
-    key: [u8; KEY],
+    key: [u8; PROMPT_KEY_BYTES],
 }
 
 impl PromptIds {
     /// By the key of a state directory, which is made if it is not there or cannot be one.
     pub(crate) fn open(directory: &Path) -> io::Result<Self> {
-        let path = directory.join(FILE);
+        let path = directory.join(PROMPT_KEY_FILE);
         match fs::read(&path) {
             Ok(bytes) => match bytes.try_into() {
                 Ok(key) => return Ok(Self { key }),
-                Err(_) => tracing::warn!(file = FILE, "the key of prompts' ids was damaged; there is a new one"),
+                Err(_) => {
+                    tracing::warn!(file = PROMPT_KEY_FILE, "the key of prompts' ids was damaged; there is a new one")
+                }
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let mut key = [0; KEY];
+        let mut key = [0; PROMPT_KEY_BYTES];
         for half in key.chunks_mut(16) {
             half.copy_from_slice(Uuid::new_v4().as_bytes());
         }
         // In one piece: a host that dies here leaves none, or a whole one.
-        let made = directory.join(format!("{FILE}.new"));
+        let made = directory.join(format!("{PROMPT_KEY_FILE}.new"));
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&made)?;
         file.write_all(&key)?;
         file.sync_all()?;
@@ -46,16 +48,16 @@ impl PromptIds {
 
     /// An id for a prompt of a conversation.
     pub(crate) fn mint(&self, conversation: Uuid) -> Uuid {
-        self.complete(conversation, Uuid::new_v4())
+        self.complete_id(conversation, Uuid::new_v4())
     }
 
     /// Whether an id was minted by this host, for this conversation.
-    pub(crate) fn is_ours(&self, conversation: Uuid, id: Uuid) -> bool {
-        self.complete(conversation, id) == id
+    pub(crate) fn is_minted_here(&self, conversation: Uuid, id: Uuid) -> bool {
+        self.complete_id(conversation, id) == id
     }
 
     /// The id with this first half.
-    fn complete(&self, conversation: Uuid, id: Uuid) -> Uuid {
+    fn complete_id(&self, conversation: Uuid, id: Uuid) -> Uuid {
         let random = id.as_u64_pair().0;
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(conversation.as_bytes());
@@ -82,23 +84,23 @@ mod tests {
         let id = ids.mint(conversation);
         assert_eq!((id.get_version_num(), id.get_variant()), (4, uuid::Variant::RFC4122));
         assert_ne!(id, ids.mint(conversation));
-        assert!(ids.is_ours(conversation, id) && !ids.is_ours(another, id));
-        assert!(!ids.is_ours(conversation, Uuid::new_v4()) && !ids.is_ours(conversation, Uuid::nil()));
+        assert!(ids.is_minted_here(conversation, id) && !ids.is_minted_here(another, id));
+        assert!(!ids.is_minted_here(conversation, Uuid::new_v4()) && !ids.is_minted_here(conversation, Uuid::nil()));
         // The next life of the host knows it, another host does not.
-        assert!(PromptIds::open(here.path()).unwrap().is_ours(conversation, id));
-        assert!(!PromptIds::open(there.path()).unwrap().is_ours(conversation, id));
+        assert!(PromptIds::open(here.path()).unwrap().is_minted_here(conversation, id));
+        assert!(!PromptIds::open(there.path()).unwrap().is_minted_here(conversation, id));
     }
 
     #[test]
     fn the_key_is_the_users_alone_and_a_damaged_one_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(FILE);
+        let path = directory.path().join(PROMPT_KEY_FILE);
         PromptIds::open(directory.path()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::write(&path, "short").unwrap();
         let ids = PromptIds::open(directory.path()).unwrap();
         let id = ids.mint(Uuid::nil());
-        assert!(PromptIds::open(directory.path()).unwrap().is_ours(Uuid::nil(), id));
+        assert!(PromptIds::open(directory.path()).unwrap().is_minted_here(Uuid::nil(), id));
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(PromptIds::open(directory.path()).is_err());

@@ -8,35 +8,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ahp_types::state::ProtectedResourceMetadata;
-use hostler_store::{Batch, Durability};
+use hostler_store::{Batch, BatchDurability};
 use secrecy::SecretString;
 
+use crate::broadcaster::HostNotificationKind;
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::hub::NoticeKind;
-use crate::port::{Protected, SignInError, SignInNeed, SignInTurn};
+use crate::model_gateway::{SignInNeed, SignInResource, UpstreamSignInError, UpstreamSignInSequence};
 use crate::{EngineError, uri};
 
 /// What clients were told last about each resource.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<HashMap<String, Option<SignInNeed>>>);
+pub(crate) struct AnnouncedSignIns(Mutex<HashMap<String, Option<SignInNeed>>>);
 
-impl Told {
+impl AnnouncedSignIns {
     /// Takes note of what is needed now; gives back what has come to an end since. It is asked for here, so that of two
     /// who come at once the later one has the later answer.
-    fn ended(&self, protected: impl FnOnce() -> Vec<Protected>) -> Vec<Protected> {
+    fn take_ended(&self, protected: impl FnOnce() -> Vec<SignInResource>) -> Vec<SignInResource> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let protected = protected();
         told.retain(|resource, _| protected.iter().any(|known| known.resource == *resource));
-        let newly_over = |known: &Protected| {
-            let before = told.insert(known.resource.clone(), known.needed);
-            known.needed == Some(SignInNeed::Over) && before != Some(Some(SignInNeed::Over))
+        let newly_over = |known: &SignInResource| {
+            let before = told.insert(known.resource.clone(), known.sign_in_need);
+            known.sign_in_need == Some(SignInNeed::Expired) && before != Some(Some(SignInNeed::Expired))
         };
         protected.into_iter().filter(newly_over).collect()
     }
 }
 
-impl Protected {
+impl SignInResource {
     /// What clients are shown.
     pub(crate) fn metadata(&self) -> ProtectedResourceMetadata {
         ProtectedResourceMetadata {
@@ -50,16 +50,16 @@ impl Protected {
             resource_documentation: None,
             resource_policy_uri: None,
             resource_tos_uri: None,
-            required: Some(self.required),
+            required: Some(self.is_required),
         }
     }
 
     /// What a person can do about it.
-    pub(crate) fn sentence(&self) -> String {
+    pub(crate) fn sign_in_instructions(&self) -> String {
         let name = &self.name;
-        let what = match self.needed {
-            Some(SignInNeed::Over) => format!("The sign-in to {name} is over or was refused"),
-            Some(SignInNeed::First) | None => format!("Nobody has signed in to {name}"),
+        let what = match self.sign_in_need {
+            Some(SignInNeed::Expired) => format!("The sign-in to {name} is over or was refused"),
+            Some(SignInNeed::NotSignedIn) | None => format!("Nobody has signed in to {name}"),
         };
         format!("{what}. Sign in with your client, or run `hostler agents login` on the host, and send it again.")
     }
@@ -67,30 +67,32 @@ impl Protected {
 
 impl Host {
     /// What clients should sign in to.
-    pub(crate) fn sign_ins_needed(&self) -> Vec<Protected> {
-        self.gateway.protected().into_iter().filter(|protected| protected.needed.is_some()).collect()
+    pub(crate) fn needed_sign_ins(&self) -> Vec<SignInResource> {
+        self.gateway.protected_resources().into_iter().filter(|protected| protected.sign_in_need.is_some()).collect()
     }
 
     /// Refuses a wish that cannot come true before somebody has signed in.
     pub(crate) fn check_signed_in(&self) -> Result<(), EngineError> {
-        let needed: Vec<Protected> = self.sign_ins_needed().into_iter().filter(|needed| needed.required).collect();
+        let needed: Vec<SignInResource> =
+            self.needed_sign_ins().into_iter().filter(|needed| needed.is_required).collect();
         match needed.first() {
             Some(first) => Err(EngineError::SignInNeeded {
-                sentence: first.sentence(),
-                resources: needed.iter().map(Protected::metadata).collect(),
+                message: first.sign_in_instructions(),
+                resources: needed.iter().map(SignInResource::metadata).collect(),
             }),
             None => Ok(()),
         }
     }
 
     /// Tells clients what is needed now, and what has come to an end.
-    pub(crate) async fn sign_ins_changed(&self) {
-        let ended = self.signed_in.ended(|| self.gateway.protected());
-        self.models_changed().await;
+    pub(crate) async fn publish_sign_ins(&self) {
+        let ended = self.sign_in_state.take_ended(|| self.gateway.protected_resources());
+        self.refresh_models().await;
         for protected in ended {
-            let hub = Arc::clone(&self.hub);
-            let notice = NoticeKind::SignInOver(Box::new(protected.metadata()));
-            let marker = Batch::new(None, Durability::Memory).then(move |_| hub.notify(uri::ROOT, notice));
+            let hub = Arc::clone(&self.broadcaster);
+            let notice = HostNotificationKind::SignInExpired(Box::new(protected.metadata()));
+            let marker = Batch::new(None, BatchDurability::Memory)
+                .after_publish(move |_| hub.notify(uri::ROOT_CHANNEL_URI, notice));
             if let Err(error) = self.store.sequencer().submit(marker).await {
                 tracing::debug!(%error, "the end of a sign-in came too late");
             }
@@ -101,8 +103,8 @@ impl Host {
 impl Engine {
     /// A client asks for a sign-in now, which may take a while: to be called in the order in which clients ask.
     #[must_use]
-    pub fn sign_in_turn(&self) -> SignInTurn {
-        self.host.gateway.sign_in_turn()
+    pub fn next_sign_in_sequence(&self) -> UpstreamSignInSequence {
+        self.host.gateway.next_sign_in_sequence()
     }
 
     /// Takes a client's token for a resource, for all clients, as long as it lasts or until it is taken back. An empty one
@@ -112,7 +114,7 @@ impl Engine {
     /// If nothing here needs it, or the token is refused; then nothing has changed.
     pub async fn authenticate(
         &self,
-        turn: SignInTurn,
+        turn: UpstreamSignInSequence,
         resource: &str,
         token: Option<SecretString>,
         lasts: Option<Duration>,
@@ -123,20 +125,25 @@ impl Engine {
             None => gateway.sign_out(turn, resource),
         };
         done.map_err(|error| match error {
-            SignInError::Unknown(sentence) | SignInError::Unfit(sentence) => EngineError::Invalid(sentence),
-            SignInError::Refused(sentence) => {
-                let protected = gateway.protected().into_iter();
+            UpstreamSignInError::UnknownResource(sentence) | UpstreamSignInError::InvalidToken(sentence) => {
+                EngineError::Invalid(sentence)
+            }
+            UpstreamSignInError::TokenRejected(sentence) => {
+                let protected = gateway.protected_resources().into_iter();
                 let meant = protected.filter(|protected| protected.resource == resource);
-                EngineError::SignInNeeded { sentence, resources: meant.map(|meant| meant.metadata()).collect() }
+                EngineError::SignInNeeded {
+                    message: sentence,
+                    resources: meant.map(|meant| meant.metadata()).collect(),
+                }
             }
         })?;
-        self.host.sign_ins_changed().await;
+        self.host.publish_sign_ins().await;
         Ok(())
     }
 
     /// What the upstreams need may have changed: clients are told if it has.
-    pub async fn sign_ins_changed(&self) {
-        self.host.sign_ins_changed().await;
+    pub async fn publish_sign_ins(&self) {
+        self.host.publish_sign_ins().await;
     }
 }
 
@@ -147,28 +154,28 @@ mod tests {
     #[test]
     fn an_end_is_told_once_and_again_after_the_next_sign_in() {
         let state = |needed| {
-            vec![Protected {
+            vec![SignInResource {
                 resource: "https://api.example.com".to_owned(),
                 name: "Example".to_owned(),
                 authorization_server: "https://example.com/login".to_owned(),
                 scopes: Vec::new(),
-                needed,
-                required: true,
+                sign_in_need: needed,
+                is_required: true,
             }]
         };
-        let told = Told::default();
+        let told = AnnouncedSignIns::default();
         for (needed, ended) in [
-            (Some(SignInNeed::First), 0),
+            (Some(SignInNeed::NotSignedIn), 0),
             (None, 0),
-            (Some(SignInNeed::Over), 1),
-            (Some(SignInNeed::Over), 0),
+            (Some(SignInNeed::Expired), 1),
+            (Some(SignInNeed::Expired), 0),
             (None, 0),
-            (Some(SignInNeed::Over), 1),
-            (Some(SignInNeed::First), 0),
+            (Some(SignInNeed::Expired), 1),
+            (Some(SignInNeed::NotSignedIn), 0),
         ] {
-            assert_eq!(told.ended(|| state(needed)).len(), ended, "{needed:?}");
+            assert_eq!(told.take_ended(|| state(needed)).len(), ended, "{needed:?}");
         }
-        assert!(told.ended(Vec::new).is_empty());
+        assert!(told.take_ended(Vec::new).is_empty());
         assert!(told.0.lock().unwrap().is_empty(), "what is not configured any more is forgotten");
     }
 }

@@ -5,24 +5,24 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 /// The root channel.
-pub const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
+pub const ROOT_CHANNEL_URI: &str = ahp_types::ROOT_RESOURCE_URI;
 
 const CHAT_SCHEME: &str = "ahp-chat:";
-const DEFAULT_CHAT: &str = "ahp-chat://default/";
+const DEFAULT_CHAT_PREFIX: &str = "ahp-chat://default/";
 /// How the channels of terminals begin.
-pub(crate) const TERMINAL: &str = "ahp-terminal:";
+pub(crate) const TERMINAL_SCHEME: &str = "ahp-terminal:";
 
 /// How VS Code names its terminals.
-const VS_CODES_TERMINAL: &str = "agenthost-terminal:";
+const VSCODE_TERMINAL_SCHEME: &str = "agenthost-terminal:";
 
 /// The longest URI that a client may choose.
-pub(crate) const MAX_URI: usize = 512;
+pub(crate) const MAX_URI_BYTES: usize = 512;
 
 /// How the channels of watches begin.
-pub(crate) const WATCH: &str = "ahp-resource-watch:/";
+pub(crate) const RESOURCE_WATCH_PREFIX: &str = "ahp-resource-watch:/";
 
-const WORKER_CHAT: &str = "ahp-chat://subagent/";
-const ANNOTATIONS: &str = "/annotations";
+const SUB_AGENT_CHAT_PREFIX: &str = "ahp-chat://subagent/";
+const ANNOTATIONS_SUFFIX: &str = "/annotations";
 
 /// Whether a URI can name a session: it has a legal scheme that is none of the protocol's own.
 pub fn is_session_uri(uri: &str) -> bool {
@@ -31,42 +31,42 @@ pub fn is_session_uri(uri: &str) -> bool {
     letters.next().is_some_and(|b| b.is_ascii_lowercase())
         && letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+.-".contains(&b))
         && !rest.is_empty()
-        && uri.len() <= MAX_URI
+        && uri.len() <= MAX_URI_BYTES
         && (!scheme.starts_with("ahp-") || scheme == "ahp-session")
         && scheme != "file"
         && scheme != "mcp"
-        && !is_terminal(uri)
-        && !uri.ends_with(ANNOTATIONS)
+        && !is_terminal_channel(uri)
+        && !uri.ends_with(ANNOTATIONS_SUFFIX)
 }
 
 /// Whether a channel is a terminal's, by its name.
-pub fn is_terminal(channel: &str) -> bool {
-    channel.starts_with(TERMINAL) || channel.starts_with(VS_CODES_TERMINAL)
+pub fn is_terminal_channel(channel: &str) -> bool {
+    channel.starts_with(TERMINAL_SCHEME) || channel.starts_with(VSCODE_TERMINAL_SCHEME)
 }
 
 /// Whether a client may name a terminal so.
 pub(crate) fn is_terminal_uri(uri: &str) -> bool {
     let named = uri.split_once(':').is_some_and(|(_, name)| !name.trim_matches('/').is_empty());
-    is_terminal(uri) && named && uri.len() <= MAX_URI && !uri.contains(|letter: char| letter.is_control())
+    is_terminal_channel(uri) && named && uri.len() <= MAX_URI_BYTES && !uri.contains(|letter: char| letter.is_control())
 }
 
 /// The channel of a session's annotations.
-pub fn annotations(session: &str) -> String {
-    format!("{session}{ANNOTATIONS}")
+pub fn annotations_uri(session: &str) -> String {
+    format!("{session}{ANNOTATIONS_SUFFIX}")
 }
 
 /// The session whose annotations a channel has.
-pub fn annotated(channel: &str) -> Option<&str> {
-    channel.strip_suffix(ANNOTATIONS).filter(|session| is_session_uri(session))
+pub fn annotated_session(channel: &str) -> Option<&str> {
+    channel.strip_suffix(ANNOTATIONS_SUFFIX).filter(|session| is_session_uri(session))
 }
 
 /// The URI of a session's default chat.
 pub fn default_chat_uri(session: &str) -> String {
-    format!("{DEFAULT_CHAT}{}", URL_SAFE_NO_PAD.encode(session))
+    format!("{DEFAULT_CHAT_PREFIX}{}", URL_SAFE_NO_PAD.encode(session))
 }
 
 /// The URI of the chat of a sub-agent that a call made.
-pub fn worker_chat_uri(session: &str, call: &str) -> String {
+pub fn sub_agent_chat_uri(session: &str, call: &str) -> String {
     // Whatever is no letter of a URI's path is written as its bytes, as VS Code does it.
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(byte);
     let mut name = String::with_capacity(call.len());
@@ -76,25 +76,25 @@ pub fn worker_chat_uri(session: &str, call: &str) -> String {
             false => name.push_str(&format!("%{byte:02X}")),
         }
     }
-    format!("{WORKER_CHAT}{}/{name}", URL_SAFE_NO_PAD.encode(session))
+    format!("{SUB_AGENT_CHAT_PREFIX}{}/{name}", URL_SAFE_NO_PAD.encode(session))
 }
 
 /// Whether a channel is a sub-agent's chat: such a one may be there in a moment.
-pub(crate) fn is_worker(channel: &str) -> bool {
-    channel.starts_with(WORKER_CHAT)
+pub(crate) fn is_sub_agent_chat(channel: &str) -> bool {
+    channel.starts_with(SUB_AGENT_CHAT_PREFIX)
 }
 
 /// The session that a channel belongs to: the channel itself, or the one that a chat's URI carries.
 pub(crate) fn session_of(channel: &str) -> Option<String> {
-    if let Some(session) = annotated(channel) {
+    if let Some(session) = annotated_session(channel) {
         return Some(session.to_owned());
     }
     if !channel.starts_with(CHAT_SCHEME) {
         return is_session_uri(channel).then(|| channel.to_owned());
     }
-    let encoded = match channel.strip_prefix(WORKER_CHAT) {
+    let encoded = match channel.strip_prefix(SUB_AGENT_CHAT_PREFIX) {
         Some(worker) => worker.split_once('/')?.0,
-        None => channel.strip_prefix(DEFAULT_CHAT)?,
+        None => channel.strip_prefix(DEFAULT_CHAT_PREFIX)?,
     };
     let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
     let session = String::from_utf8(bytes).ok()?;
@@ -122,22 +122,24 @@ mod tests {
 
     #[test]
     fn a_sub_agents_chat_leads_back_to_its_session() {
-        let chat = worker_chat_uri("claude:/s", "toolu_1/ü");
+        let chat = sub_agent_chat_uri("claude:/s", "toolu_1/ü");
         assert_eq!(chat, "ahp-chat://subagent/Y2xhdWRlOi9z/toolu_1%2F%C3%BC");
         assert_eq!(session_of(&chat).as_deref(), Some("claude:/s"));
-        assert!(is_worker(&chat) && !is_worker(&default_chat_uri("claude:/s")));
+        assert!(is_sub_agent_chat(&chat) && !is_sub_agent_chat(&default_chat_uri("claude:/s")));
     }
 
     #[test]
     fn annotations_lead_back_to_their_session_and_are_none() {
-        let channel = annotations("claude:/s");
+        let channel = annotations_uri("claude:/s");
         assert_eq!((session_of(&channel).as_deref(), is_session_uri(&channel)), (Some("claude:/s"), false));
         assert_eq!(session_of("ahp-chat://default/x/annotations"), None);
     }
 
     #[test]
     fn channels_of_other_kinds_have_no_session() {
-        for channel in [ROOT, "ahp-chat://default/%%%", "ahp-terminal:/1", "", "noscheme", "file:///x", "Claude:/x"] {
+        for channel in
+            [ROOT_CHANNEL_URI, "ahp-chat://default/%%%", "ahp-terminal:/1", "", "noscheme", "file:///x", "Claude:/x"]
+        {
             assert_eq!(session_of(channel), None, "{channel}");
         }
     }
@@ -150,7 +152,7 @@ mod tests {
         for uri in ["ahp-terminal:", "ahp-terminal:///", "claude:/1", "ahp-terminal:/a\nb", "terminal:/1", ""] {
             assert!(!is_terminal_uri(uri), "{uri}");
         }
-        assert!(!is_terminal_uri(&format!("ahp-terminal:/{}", "x".repeat(MAX_URI))));
+        assert!(!is_terminal_uri(&format!("ahp-terminal:/{}", "x".repeat(MAX_URI_BYTES))));
     }
 
     #[test]

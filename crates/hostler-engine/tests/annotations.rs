@@ -75,8 +75,8 @@ async fn annotations_are_there_from_the_beginning_and_all_five_actions_move_them
     }
     // Made before the first message, kept with it, and counted in the list.
     rig.say(SESSION, "t1", "hi").await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
     let crashed = rig.engine.clone();
     let rig = rig.crash().await;
     assert_eq!(Reader::of(&rig).await.json(), expected, "from the beginning's record");

@@ -3,20 +3,20 @@
 
 mod common;
 
-#[path = "attachments/bench.rs"]
-mod bench;
 #[path = "attachments/delivery.rs"]
 mod delivery;
 #[path = "attachments/drafts.rs"]
 mod drafts;
-#[path = "attachments/dropping.rs"]
-mod dropping;
+#[path = "attachments/helpers.rs"]
+mod helpers;
 #[path = "attachments/history.rs"]
 mod history;
-#[path = "attachments/picture_budget.rs"]
-mod picture_budget;
-#[path = "attachments/places.rs"]
-mod places;
+#[path = "attachments/image_removal.rs"]
+mod image_removal;
+#[path = "attachments/pixel_budget.rs"]
+mod pixel_budget;
+#[path = "attachments/references.rs"]
+mod references;
 #[path = "attachments/refusals.rs"]
 mod refusals;
 #[path = "attachments/secrets.rs"]

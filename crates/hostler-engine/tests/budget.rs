@@ -12,13 +12,13 @@ use ahp::reducers::{apply_action_to_chat, apply_action_to_session};
 use ahp_types::StateAction;
 use ahp_types::state::{ChatState, SessionState};
 use futures::stream::{self, BoxStream, StreamExt as _};
-use hostler_driver::{ApiErrorCategory, DriverEvent, Endpoint, TurnFailure, TurnOutcome};
+use hostler_driver::{ApiErrorCategory, DriverEvent, GatewayEndpoint, TurnFailure, TurnOutcome};
 use hostler_engine::{
-    ABSENCE, ChannelState, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Held, Lease, LimitKind,
-    LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, Spent, StoreOptions, Subscriber,
-    default_chat_uri,
+    ChannelState, CreateSession, DEFAULT_CLIENT_ABSENCE_TIMEOUT, Delivery, Dispatch, Engine, EngineConfig, LimitKind,
+    LimitReached, LimitWait, ModelGateway, ModelInfo, ModelLease, SessionBudget, SessionBudgetLimits, SessionUsage,
+    StoreOptions, Subscriber, default_chat_uri,
 };
-use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
+use hostler_testkit::fake_driver::{FakeAgent, FakeAgentStarts, FakeDriver};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -29,19 +29,25 @@ const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
 #[derive(Default)]
 struct FakeGateway {
     budget: watch::Sender<SessionBudget>,
-    limits: watch::Sender<Option<SessionLimits>>,
+    limits: watch::Sender<Option<SessionBudgetLimits>>,
     forgotten: Mutex<Vec<String>>,
 }
 
 impl ModelGateway for FakeGateway {
     fn models(&self) -> Vec<ModelInfo> {
-        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: None, max_output: None, vision: None }]
+        vec![ModelInfo {
+            id: "m".into(),
+            name: "M".into(),
+            context_window: None,
+            max_output_tokens: None,
+            supports_vision: None,
+        }]
     }
-    fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
-        let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
-        Lease::new(endpoint, model.to_owned(), false, ())
+    fn lease(&self, _session: &str, _chat: &str, model: &str) -> ModelLease {
+        let endpoint = GatewayEndpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
+        ModelLease::new(endpoint, model.to_owned(), false, ())
     }
-    fn budget(&self, _session: &str) -> Option<SessionBudget> {
+    fn to_session_budget(&self, _session: &str) -> Option<SessionBudget> {
         Some(self.budget.borrow().clone())
     }
     fn budget_changes(&self, _session: &str) -> BoxStream<'static, ()> {
@@ -49,7 +55,7 @@ impl ModelGateway for FakeGateway {
         stream::unfold(changes, |mut changes| async move { changes.changed().await.ok().map(|()| ((), changes)) })
             .boxed()
     }
-    fn set_session_limits(&self, _session: &str, limits: SessionLimits) {
+    fn set_session_limits(&self, _session: &str, limits: SessionBudgetLimits) {
         self.limits.send_replace(Some(limits));
         self.budget.send_modify(|budget| budget.limits = limits);
     }
@@ -64,20 +70,20 @@ fn reached(allowed: u64) -> LimitReached {
         host_wide: false,
         used: allowed,
         allowed,
-        sentence: format!("the session's limit of {allowed} requests is reached: {allowed} are used"),
+        description: format!("the session's limit of {allowed} requests is reached: {allowed} are used"),
         advice: "Raise the session's limit to go on.".to_owned(),
     }
 }
 
-fn held(allowed: u64) -> Option<Held> {
-    Some(Held { reached: reached(allowed), since: "2026-11-15T08:00:00Z".to_owned() })
+fn held(allowed: u64) -> Option<LimitWait> {
+    Some(LimitWait { limit: reached(allowed), since: "2026-11-15T08:00:00Z".to_owned() })
 }
 
 /// A host, its one session, and a client that hears it.
 struct Bed {
     engine: Engine,
     gateway: Arc<FakeGateway>,
-    starts: FakeStarts,
+    starts: FakeAgentStarts,
     client: Client,
     dir: TempDir,
 }
@@ -120,7 +126,7 @@ impl Client {
                 Delivery::Envelope(item) => {
                     apply_action_to_chat(self.chat.as_mut().unwrap(), &item.action);
                 }
-                Delivery::Notice(_) | Delivery::Replay { .. } | Delivery::Turns { .. } => {}
+                Delivery::Notification(_) | Delivery::Replay { .. } | Delivery::TurnsLoaded { .. } => {}
             }
         }
     }
@@ -142,7 +148,7 @@ impl Client {
     }
 }
 
-async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
+async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeAgentStarts) {
     let (driver, starts) = FakeDriver::new();
     let config = EngineConfig {
         store: StoreOptions::new(dir),
@@ -150,23 +156,23 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         gateway: Arc::<FakeGateway>::clone(gateway),
         // No session works in the state directory.
         default_directory: dir.parent().unwrap().to_owned(),
-        grants: hostler_engine::GrantPolicy::default(),
+        grant_policy: hostler_engine::GrantPolicy::default(),
         session_roots: hostler_engine::SessionRoots::default(),
         interrupt_grace: Duration::from_millis(50),
         background_on_stop: hostler_engine::BackgroundOnStop::default(),
-        max_queue: hostler_engine::MAX_QUEUE,
-        turns_in_memory: hostler_engine::TURNS_IN_MEMORY,
+        max_queued_messages: hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES,
+        turns_in_memory: hostler_engine::DEFAULT_TURNS_IN_MEMORY,
         permissions: hostler_engine::PermissionConfig::default(),
-        absence: ABSENCE,
+        client_absence_timeout: DEFAULT_CLIENT_ABSENCE_TIMEOUT,
         clock: Arc::new(hostler_engine::SystemClock::default()),
-        fleet: hostler_engine::FleetConfig::default(),
-        attachments: hostler_engine::AttachmentLimits::default(),
-        commands: Arc::new(commands::PlainCommands),
-        shell: true,
+        agent_pool: hostler_engine::AgentPoolConfig::default(),
+        attachment_limits: hostler_engine::AttachmentLimits::default(),
+        command_runner: Arc::new(commands::PlainCommands),
+        allow_shell_commands: true,
         terminals: None,
         session_defaults: Default::default(),
-        show_external: None,
-        search: false,
+        external_session_filter: None,
+        enable_search: false,
         trust: hostler_engine::TrustOptions::default(),
     };
     (Engine::start(config).await.unwrap(), starts)
@@ -194,8 +200,8 @@ impl Bed {
             }),
         )
         .await;
-        let mut agent = self.starts.next().await.succeed();
-        assert_eq!(agent.prompt().await, "hi");
+        let mut agent = self.starts.next_start().await.succeed();
+        assert_eq!(agent.next_prompt().await, "hi");
         agent
     }
 
@@ -208,8 +214,8 @@ impl Bed {
                 client_seq,
                 channel: channel.into(),
                 action,
-                from: None,
-                contents: Default::default(),
+                subscriber: None,
+                attachment_contents: Default::default(),
             })
             .await;
     }
@@ -226,13 +232,17 @@ async fn totals_are_told_while_they_grow_and_at_the_turns_end() {
     assert_eq!(bed.client.meta(), Value::Null, "nothing is used yet");
     for requests in 1..=20 {
         bed.gateway.budget.send_modify(|budget| {
-            budget.spent =
-                Spent { requests, output_tokens: 100 * requests, nanodollars: 500_000_000, ..Spent::default() };
+            budget.usage = SessionUsage {
+                requests,
+                output_tokens: 100 * requests,
+                nanodollars: 500_000_000,
+                ..SessionUsage::default()
+            };
         });
     }
     bed.client.until(|client| client.meta()["usage"]["requests"] == 20).await;
-    bed.gateway.budget.send_modify(|budget| budget.spent.requests = 21);
-    agent.answer(1, "hel", "lo").await;
+    bed.gateway.budget.send_modify(|budget| budget.usage.requests = 21);
+    agent.emit_answer(1, "hel", "lo").await;
     // Told before the next thing that happens after the end, however short the time since the last one was.
     bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
     bed.client.until(|client| client.meta()["usage"]["requests"] == 21).await;
@@ -247,7 +257,7 @@ async fn a_reached_budget_is_shown_and_the_turn_goes_on_when_a_client_raises_the
     let mut bed = Bed::start(json!({"limitRequests": 2})).await;
     assert_eq!(bed.gateway.limits.borrow().unwrap().requests, Some(2));
     let agent = bed.ask().await;
-    bed.gateway.budget.send_modify(|budget| (budget.spent.requests, budget.held) = (2, held(2)));
+    bed.gateway.budget.send_modify(|budget| (budget.usage.requests, budget.waiting_for) = (2, held(2)));
     bed.client.until(|client| client.activity().is_some_and(|text| text.starts_with("Budget reached"))).await;
     bed.client.until(|client| client.meta()["held"]["limit"] == "requests").await;
     let meta = bed.client.meta();
@@ -257,16 +267,16 @@ async fn a_reached_budget_is_shown_and_the_turn_goes_on_when_a_client_raises_the
     assert_eq!(running.matches("Budget reached: the session's limit of 2 requests").count(), 1, "{running}");
 
     // A second request of the same turn waits for the same limit: no second note.
-    bed.gateway.budget.send_modify(|budget| budget.held.as_mut().unwrap().since.push_str(" later"));
+    bed.gateway.budget.send_modify(|budget| budget.waiting_for.as_mut().unwrap().since.push_str(" later"));
     bed.client.until(|client| client.meta()["held"]["since"].as_str().unwrap().ends_with("later")).await;
     assert_eq!(bed.client.turns()["running"].to_string().matches("Budget reached").count(), 1);
 
     bed.configure(json!({"limitRequests": 5})).await;
     bed.gateway.limits.subscribe().wait_for(|limits| limits.unwrap().requests == Some(5)).await.unwrap();
-    bed.gateway.budget.send_modify(|budget| (budget.spent.requests, budget.held) = (3, None));
+    bed.gateway.budget.send_modify(|budget| (budget.usage.requests, budget.waiting_for) = (3, None));
     bed.client.until(|client| client.activity().is_none() && client.meta()["held"].is_null()).await;
     assert_eq!(bed.client.meta()["limits"], json!({"requests": 5}));
-    agent.answer(1, "hel", "lo").await;
+    agent.emit_answer(1, "hel", "lo").await;
     bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
     assert_eq!(bed.client.turns()["ended"][0]["state"], "complete");
     bed.engine.shutdown().await;
@@ -276,13 +286,13 @@ async fn a_reached_budget_is_shown_and_the_turn_goes_on_when_a_client_raises_the
 async fn a_wait_that_passes_by_itself_is_an_activity_and_no_note() {
     let mut bed = Bed::start(json!({})).await;
     let agent = bed.ask().await;
-    let busy = LimitReached { kind: LimitKind::Concurrent, sentence: "too busy".to_owned(), ..reached(1) };
+    let busy = LimitReached { kind: LimitKind::Concurrent, description: "too busy".to_owned(), ..reached(1) };
     let since = "2026-11-15T08:00:00Z".to_owned();
-    bed.gateway.budget.send_modify(|budget| budget.held = Some(Held { reached: busy, since }));
+    bed.gateway.budget.send_modify(|budget| budget.waiting_for = Some(LimitWait { limit: busy, since }));
     bed.client.until(|client| client.activity() == Some("Waiting: too busy")).await;
-    bed.gateway.budget.send_modify(|budget| budget.held = None);
+    bed.gateway.budget.send_modify(|budget| budget.waiting_for = None);
     bed.client.until(|client| client.activity().is_none()).await;
-    agent.answer(1, "hel", "lo").await;
+    agent.emit_answer(1, "hel", "lo").await;
     bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
     assert!(!bed.client.turns().to_string().contains("too busy"));
     bed.engine.shutdown().await;
@@ -292,12 +302,12 @@ async fn a_wait_that_passes_by_itself_is_an_activity_and_no_note() {
 async fn a_turn_that_is_cancelled_while_it_waits_shows_nothing_any_more() {
     let mut bed = Bed::start(json!({})).await;
     let _agent = bed.ask().await;
-    bed.gateway.budget.send_modify(|budget| budget.held = held(0));
+    bed.gateway.budget.send_modify(|budget| budget.waiting_for = held(0));
     bed.client.until(|client| client.activity().is_some_and(|text| text.starts_with("Budget reached"))).await;
     let cancel = json!({"type": "chat/turnCancelled", "turnId": "t1", "duration": 5});
     bed.dispatch(&default_chat_uri(SESSION), cancel).await;
     bed.client.until(|client| client.activity().is_none()).await;
-    bed.gateway.budget.send_modify(|budget| budget.held = None);
+    bed.gateway.budget.send_modify(|budget| budget.waiting_for = None);
     bed.client.until(|client| client.meta()["held"].is_null()).await;
     assert_eq!(bed.client.turns()["ended"][0]["state"], "cancelled");
     bed.engine.shutdown().await;
@@ -308,7 +318,7 @@ async fn a_budget_that_is_not_raised_ends_the_turn_with_what_to_do() {
     let failed = TurnFailure { category: ApiErrorCategory::RateLimit, message: "API Error".into(), status: Some(429) };
     let retrying = DriverEvent::Retrying {
         attempt: 1,
-        max: 10,
+        max_attempts: 10,
         delay: Duration::from_secs(1),
         status: Some(429),
         category: ApiErrorCategory::RateLimit,
@@ -316,7 +326,7 @@ async fn a_budget_that_is_not_raised_ends_the_turn_with_what_to_do() {
     for event in [DriverEvent::TurnEnded(TurnOutcome::Failed(failed.clone())), retrying] {
         let mut bed = Bed::start(json!({})).await;
         let agent = bed.ask().await;
-        bed.gateway.budget.send_modify(|budget| budget.refused = Some(reached(2)));
+        bed.gateway.budget.send_modify(|budget| budget.refused_by = Some(reached(2)));
         agent.emit(event).await;
         bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
         let turn = bed.client.turns()["ended"][0].to_string();
@@ -351,20 +361,20 @@ async fn wrong_limits_are_rejected_with_a_sentence() {
 async fn limits_and_totals_are_there_again_after_a_restart_and_a_disposed_session_is_forgotten() {
     let mut bed = Bed::start(json!({"limitTokens": 500, "limitDollars": 1.5})).await;
     let agent = bed.ask().await;
-    bed.gateway.budget.send_modify(|budget| (budget.spent.requests, budget.held) = (4, held(4)));
+    bed.gateway.budget.send_modify(|budget| (budget.usage.requests, budget.waiting_for) = (4, held(4)));
     bed.client.until(|client| !client.meta()["held"].is_null()).await;
-    agent.answer(1, "hel", "lo").await;
+    agent.emit_answer(1, "hel", "lo").await;
     bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
     bed.engine.shutdown().await;
 
     // A new gateway that remembers the totals; nothing waits there.
     let gateway = Arc::new(FakeGateway::default());
-    gateway.budget.send_modify(|budget| budget.spent.requests = 4);
+    gateway.budget.send_modify(|budget| budget.usage.requests = 4);
     let (engine, _starts) = host(bed.dir.path(), &gateway).await;
     let mut client = Client::subscribe(&engine).await;
     client.until(|client| client.meta()["held"].is_null()).await;
     assert_eq!(client.meta()["usage"]["requests"], 4);
-    let limits = SessionLimits { tokens: Some(500), nanodollars: Some(1_500_000_000), requests: None };
+    let limits = SessionBudgetLimits { tokens: Some(500), nanodollars: Some(1_500_000_000), requests: None };
     assert_eq!(*gateway.limits.borrow(), Some(limits));
     engine.dispose_session(SESSION).await.unwrap();
     assert_eq!(*gateway.forgotten.lock().unwrap(), [SESSION]);

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Rig, SESSION, wish};
-use hostler_driver::AgentCommand;
+use hostler_driver::SlashCommand;
 use hostler_engine::{EngineError, annotations_uri, default_chat_uri};
 use serde_json::{Value, json};
 
@@ -73,10 +73,10 @@ async fn commands_are_ours_and_those_the_agent_has_told_of_and_outlive_it() {
     assert_eq!(texts(&offered(&rig, "/").await), ["/rename"]);
     let mut listener = rig.listen(SESSION).await;
     rig.say(SESSION, "t1", "hi").await;
-    let compact = AgentCommand { name: "compact".into(), description: "Shorten".into(), argument_hint: String::new() };
-    let mut agent = rig.starts.next().await.succeed_with(vec![compact]);
-    agent.prompt().await;
-    agent.answer(1, "a", "b").await;
+    let compact = SlashCommand { name: "compact".into(), description: "Shorten".into(), argument_hint: String::new() };
+    let mut agent = rig.starts.next_start().await.succeed_with_commands(vec![compact]);
+    agent.next_prompt().await;
+    agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     let items = offered(&rig, "/com").await;
     assert_eq!(texts(&items), ["/compact"]);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{Options, Rig, SESSION, wish};
-use hostler_engine::{ConfigWish, CreateSession, EngineError, ROOT};
+use hostler_engine::{CreateSession, EngineError, ROOT_CHANNEL_URI, SessionConfigRequest};
 use serde_json::{Value, json};
 
 fn git(directory: &Path, arguments: &[&str]) {
@@ -23,9 +23,9 @@ fn repository(rig: &Rig) {
     git(&rig.work, &["branch", "feature/Login"]);
 }
 
-fn at(rig: &Rig, values: Value) -> ConfigWish {
+fn at(rig: &Rig, values: Value) -> SessionConfigRequest {
     let directory = Some(url::Url::from_file_path(&rig.work).unwrap().to_string());
-    ConfigWish { provider: Some("claude".into()), directory, values: values.as_object().cloned().unwrap() }
+    SessionConfigRequest { provider: Some("claude".into()), directory, values: values.as_object().cloned().unwrap() }
 }
 
 async fn values(rig: &Rig, chosen: Value) -> Value {
@@ -67,7 +67,8 @@ async fn the_values_of_a_property_can_be_searched() {
     assert_eq!(search("permissionMode", "edits").await, ["acceptEdits"]);
     assert_eq!(search("limitTokens", "").await, [""; 0]);
     assert_eq!(search("nonsense", "").await, [""; 0]);
-    let nowhere = ConfigWish { directory: Some("file:///does/not/exist".into()), ..ConfigWish::default() };
+    let nowhere =
+        SessionConfigRequest { directory: Some("file:///does/not/exist".into()), ..SessionConfigRequest::default() };
     assert_eq!(rig.engine.config_values(&nowhere, "branch", "").await.unwrap(), []);
     rig.engine.shutdown().await;
 }
@@ -85,10 +86,10 @@ async fn a_session_shows_the_branch_and_follows_it_from_turn_to_turn() {
         listener.next().await;
     }
     rig.say(SESSION, "t1", "hi").await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
     git(&rig.work, &["checkout", "--quiet", "feature/Login"]);
-    agent.answer(1, "a", "b").await;
+    agent.emit_answer(1, "a", "b").await;
     listener.until("session/configChanged").await;
     assert_eq!(branch(&listener), Some(json!("feature/Login")));
     let rig = rig.restart().await;
@@ -115,7 +116,7 @@ async fn vs_codes_words_change_the_permission_mode_and_everybody_hears_all_three
         (json!({"mode": "autopilot"}), false, "default", ["dontAsk", "autopilot", "assisted"]),
     ] {
         rig.engine.dispatch(change(wanted, replace)).await;
-        assert_eq!(agent.modes.recv().await.unwrap(), told, "the agent is told first");
+        assert_eq!(agent.permission_modes.recv().await.unwrap(), told, "the agent is told first");
         listener.until("session/configChanged").await;
         assert_eq!(now(&listener), expected);
     }
@@ -139,30 +140,31 @@ async fn the_sessions_model_is_for_messages_that_name_none() {
     rig.engine.create_session(CreateSession { uri: SESSION.into(), config, ..CreateSession::default() }).unwrap();
     let mut listener = rig.listen(SESSION).await;
     rig.say(SESSION, "t1", "hi").await;
-    let start = rig.starts.next().await;
+    let start = rig.starts.next_start().await;
     assert_eq!((start.spec.model.as_str(), start.spec.effort.as_deref()), ("m", Some("low")));
     let mut agent = start.succeed();
-    agent.prompt().await;
-    agent.answer(1, "a", "b").await;
+    agent.next_prompt().await;
+    agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     // Cleared: the agent goes on with what it has.
     let clear = json!({"type": "session/configChanged", "config": {"model": null, "effort": null}});
     rig.engine.dispatch(wish(SESSION, 0, clear, None)).await;
     listener.until("session/configChanged").await;
     rig.say(SESSION, "t2", "again").await;
-    let change = agent.changes.recv().await.unwrap();
-    assert_eq!(change, hostler_driver::PolicyChange::Effort(None));
+    let change = agent.policy_changes.recv().await.unwrap();
+    assert_eq!(change, hostler_driver::AgentSettingChange::Effort(None));
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn what_clients_write_for_new_sessions_is_kept_and_ranks_below_the_hosts_own_settings() {
     let mut rig = Rig::start().await;
-    let write = |config: Value| wish(ROOT, 0, json!({"type": "root/configChanged", "config": config}), None);
+    let write =
+        |config: Value| wish(ROOT_CHANNEL_URI, 0, json!({"type": "root/configChanged", "config": config}), None);
     let written = json!({"permissionMode": "plan", "effort": "high", "telemetryLevel": "all"});
     rig.engine.dispatch(write(written)).await;
     rig.engine.dispatch(write(json!({"permissionMode": "bypassPermissions", "lost": 1}))).await;
-    let root = rig.engine.root().await;
+    let root = rig.engine.root_state().await;
     let config = root.config.as_ref().unwrap();
     let kept = json!({"permissionMode": "plan", "effort": "high", "telemetryLevel": "all"});
     assert_eq!(Value::Object(config.values.clone()), kept, "a bad value refuses the whole change");
@@ -178,7 +180,7 @@ async fn what_clients_write_for_new_sessions_is_kept_and_ranks_below_the_hosts_o
     let rig = rig.restart().await;
     let now = values(&rig, json!({})).await;
     assert_eq!((&now["permissionMode"], &now["effort"]), (&json!("acceptEdits"), &json!("high")));
-    assert_eq!(rig.engine.root().await.config.as_ref().unwrap().values["telemetryLevel"], "all");
+    assert_eq!(rig.engine.root_state().await.config.as_ref().unwrap().values["telemetryLevel"], "all");
     rig.create(SESSION);
     let listener = rig.listen(SESSION).await;
     assert_eq!(listener.session.unwrap().config.unwrap().values["permissionMode"], "acceptEdits");

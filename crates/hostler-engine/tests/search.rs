@@ -10,10 +10,13 @@ use ahp_types::StateAction;
 use ahp_types::actions::{ChatTurnResumeAction, SessionTitleChangedAction};
 use common::{Listener, Options, Rig, SESSION, dispatch};
 use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnFailure, TurnOutcome};
-use hostler_engine::{EngineError, Extent, Found, SearchError, SearchWish, ShowExternal, TextKind, default_chat_uri};
+use hostler_engine::{
+    EngineError, ExternalSessionFilter, SearchError, SearchRequest, SearchResults, SnapshotTurns, TextKind,
+    default_chat_uri,
+};
 use hostler_testkit::clock::ManualClock;
-use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
 use hostler_testkit::fake_driver::FakeAgent;
+use hostler_testkit::fake_transcript_store::{FakeTranscriptStore, FakeTurn};
 use uuid::Uuid;
 
 const ELSEWHERE: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3700";
@@ -22,18 +25,19 @@ fn options() -> Options {
     Options { search: true, ..Options::default() }
 }
 
-fn wish(query: &str) -> SearchWish {
-    SearchWish { query: query.to_owned(), limit: 20, wait: true, ..SearchWish::default() }
+fn wish(query: &str) -> SearchRequest {
+    SearchRequest { query: query.to_owned(), limit: 20, wait_for_index: true, ..SearchRequest::default() }
 }
 
 /// Everything that there is has been read, and this is found.
-async fn look(rig: &Rig, query: &str) -> Found {
+async fn look(rig: &Rig, query: &str) -> SearchResults {
     rig.engine.search(wish(query)).await.unwrap()
 }
 
 /// The sessions in which something is found, and the turns.
 async fn found(rig: &Rig, query: &str) -> Vec<(String, Vec<String>)> {
-    let turn = |hit: &hostler_engine::Hit| hit.turn.as_ref().map_or("the title".to_owned(), |(_, turn)| turn.clone());
+    let turn =
+        |hit: &hostler_engine::SearchHit| hit.turn.as_ref().map_or("the title".to_owned(), |(_, turn)| turn.clone());
     let sessions = look(rig, query).await.sessions;
     sessions.iter().map(|session| (session.session.clone(), session.hits.iter().map(turn).collect())).collect()
 }
@@ -63,14 +67,14 @@ async fn say(
 ) {
     rig.say(SESSION, turn, text).await;
     if agent.is_none() {
-        let opened = rig.starts.next().await.succeed();
+        let opened = rig.starts.next_start().await.succeed();
         opened.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
         *agent = Some(opened);
     }
     let agent = agent.as_mut().unwrap();
-    agent.prompt().await;
+    agent.next_prompt().await;
     let part: u64 = turn.trim_start_matches('t').parse().unwrap();
-    agent.answer(part, answer, "").await;
+    agent.emit_answer(part, answer, "").await;
     listener.until("chat/turnComplete").await;
 }
 
@@ -92,10 +96,10 @@ fn id() -> Uuid {
     Uuid::try_parse(ELSEWHERE.strip_prefix("claude:/").unwrap()).unwrap()
 }
 
-async fn elsewhere(turns: u32) -> (Rig, Arc<FakeArchive>) {
+async fn elsewhere(turns: u32) -> (Rig, Arc<FakeTranscriptStore>) {
     let directory = std::env::temp_dir();
-    let archive = FakeArchive::new(&directory);
-    archive.put(id(), &directory, turns);
+    let archive = FakeTranscriptStore::new(&directory);
+    archive.add_conversation(id(), &directory, turns);
     let rig = Rig::start_with(Options { archive: Some(Arc::clone(&archive)), ..options() }).await;
     (rig, archive)
 }
@@ -144,7 +148,7 @@ async fn what_was_said_before_the_index_was_there_is_read_at_the_start() {
     // The first host keeps no index.
     let (mut rig, listener, agent) = orchard(Options::default()).await;
     let refused = rig.engine.search(wish("pears")).await.unwrap_err();
-    assert!(matches!(refused, EngineError::Search(SearchError::Off)), "{refused}");
+    assert!(matches!(refused, EngineError::Search(SearchError::Disabled)), "{refused}");
     assert!(!rig.state.join("search.db").exists());
     drop((listener, agent));
     rig.options.search = true;
@@ -153,7 +157,7 @@ async fn what_was_said_before_the_index_was_there_is_read_at_the_start() {
     assert_eq!(in_session(&rig, "trees").await, ["t1", "t2"]);
     // And what was noted is there after the next start, whoever made it.
     let rig = rig.restart().await;
-    let known = rig.engine.search(SearchWish { wait: false, ..wish("pears") }).await.unwrap();
+    let known = rig.engine.search(SearchRequest { wait_for_index: false, ..wish("pears") }).await.unwrap();
     assert_eq!(known.sessions.len(), 1);
     rig.engine.shutdown().await;
 }
@@ -194,16 +198,16 @@ async fn a_place_where_no_index_can_be_is_said_to_who_searches_and_hurts_nobody_
 async fn a_turn_that_is_taken_up_again_is_found_by_what_it_says_in_the_end() {
     let (rig, mut listener, mut agent) = orchard(options()).await;
     rig.say(SESSION, "t3", "And cherries?").await;
-    agent.as_mut().unwrap().prompt().await;
+    agent.as_mut().unwrap().next_prompt().await;
     let failure =
         TurnFailure { category: ApiErrorCategory::Overloaded, message: "Overloaded.".to_owned(), status: Some(529) };
-    agent.as_ref().unwrap().end(TurnOutcome::Failed(failure)).await;
+    agent.as_ref().unwrap().end_turn(TurnOutcome::Failed(failure)).await;
     listener.until("chat/error").await;
     until_found(&rig, "cherries", &["t3"]).await;
     let resume = ChatTurnResumeAction { turn_id: "t3".to_owned() };
     rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnResume(resume))).await;
-    agent.as_mut().unwrap().prompt().await;
-    agent.as_ref().unwrap().answer(9, "In quinces.", "").await;
+    agent.as_mut().unwrap().next_prompt().await;
+    agent.as_ref().unwrap().emit_answer(9, "In quinces.", "").await;
     listener.until("chat/turnComplete").await;
     until_found(&rig, "quinces", &["t3"]).await;
     rig.engine.shutdown().await;
@@ -215,12 +219,12 @@ async fn a_conversation_that_only_its_agent_keeps_is_found_without_being_opened(
     let turn = |n: u128| Uuid::from_u128(n).to_string();
     assert_eq!(found(&rig, "\"answer 77\"").await, [(ELSEWHERE.to_owned(), vec![turn(77)])]);
     // It goes on elsewhere, and is found as it is then.
-    archive.change(id(), |conversation| {
-        conversation.found.modified += Duration::from_secs(1);
+    archive.update_conversation(id(), |conversation| {
+        conversation.listing.modified += Duration::from_secs(1);
         conversation.turns.push(FakeTurn::new(101, "And cherries?", "In gardens."));
     });
     assert_eq!(found(&rig, "cherries").await, [(ELSEWHERE.to_owned(), vec![turn(101)])]);
-    archive.remove(id());
+    archive.remove_conversation(id());
     assert!(found(&rig, "cherries").await.is_empty() && found(&rig, "\"answer 77\"").await.is_empty());
     rig.engine.shutdown().await;
 }
@@ -229,20 +233,20 @@ async fn a_conversation_that_only_its_agent_keeps_is_found_without_being_opened(
 async fn what_cannot_be_read_after_a_restart_is_not_forgotten() {
     let (rig, archive) = elsewhere(3).await;
     assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
-    archive.let_look(false);
-    archive.put_unreadable(&std::env::temp_dir(), "the disk is torn");
-    archive.remove(id());
+    archive.set_listing_enabled(false);
+    archive.add_unreadable_file(&std::env::temp_dir(), "the disk is torn");
+    archive.remove_conversation(id());
     let rig = rig.restart().await;
-    archive.let_look(true);
+    archive.set_listing_enabled(true);
     assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1, "nobody knows whether it is gone");
-    archive.clear_unreadable();
+    archive.clear_unreadable_files();
     assert!(found(&rig, "\"answer 2\"").await.is_empty());
     rig.engine.shutdown().await;
 }
 
 /// What the index has, without asking anybody to look: waits until this is found, or no more.
 async fn until_noted(rig: &Rig, query: &str, sessions: usize) {
-    let known = SearchWish { wait: false, ..wish(query) };
+    let known = SearchRequest { wait_for_index: false, ..wish(query) };
     while rig.engine.search(known.clone()).await.unwrap().sessions.len() != sessions {
         tokio::task::yield_now().await;
     }
@@ -252,14 +256,16 @@ async fn until_noted(rig: &Rig, query: &str, sessions: usize) {
 async fn what_the_list_notices_is_noted_before_anybody_searches() {
     let (rig, archive) = elsewhere(3).await;
     until_noted(&rig, "\"answer 2\"", 1).await;
-    archive.change(id(), |conversation| conversation.turns.push(FakeTurn::new(4, "And cherries?", "In gardens.")));
+    archive.update_conversation(id(), |conversation| {
+        conversation.turns.push(FakeTurn::new(4, "And cherries?", "In gardens."))
+    });
     let other = Uuid::new_v4();
-    archive.put(other, &std::env::temp_dir(), 9);
-    rig.engine.look_at_archives().await;
+    archive.add_conversation(other, &std::env::temp_dir(), 9);
+    rig.engine.scan_external_sessions().await;
     until_noted(&rig, "cherries", 1).await;
     until_noted(&rig, "\"answer 9\"", 1).await;
-    archive.remove(other);
-    rig.engine.look_at_archives().await;
+    archive.remove_conversation(other);
+    rig.engine.scan_external_sessions().await;
     until_noted(&rig, "\"answer 9\"", 0).await;
     // Deleted without ever having been opened.
     rig.engine.dispose_session(ELSEWHERE).await.unwrap();
@@ -272,11 +278,14 @@ async fn one_that_is_taken_in_is_found_once_and_where_it_was() {
     let (rig, archive) = elsewhere(10).await;
     let before = found(&rig, "\"answer 7\"").await;
     let mut viewer = Listener::new(ELSEWHERE);
-    rig.engine.subscribe_to(&default_chat_uri(ELSEWHERE), Extent::All, &viewer.subscriber, 7).await.unwrap();
+    rig.engine
+        .subscribe_with_turns(&default_chat_uri(ELSEWHERE), SnapshotTurns::All, &viewer.subscriber, 7)
+        .await
+        .unwrap();
     viewer.snapshot().await;
     assert_eq!(found(&rig, "\"answer 7\"").await, before);
     rig.engine.dispose_session(ELSEWHERE).await.unwrap();
-    archive.remove(id());
+    archive.remove_conversation(id());
     assert!(found(&rig, "\"answer 7\"").await.is_empty());
     rig.engine.shutdown().await;
 }
@@ -287,15 +296,18 @@ async fn while_one_is_taken_in_its_older_turns_are_still_found() {
     let before = found(&rig, "\"answer 7\"").await;
     assert_eq!(before.len(), 1);
     // The last turns are told, and no others.
-    archive.allow(1);
+    archive.allow_loads(1);
     let mut viewer = Listener::new(ELSEWHERE);
     rig.engine.subscribe(ELSEWHERE, &viewer.subscriber, 7).await.unwrap();
     viewer.snapshot().await;
-    archive.told().await;
+    archive.wait_for_loads().await;
     assert_eq!(found(&rig, "\"answer 7\"").await, before);
     assert_eq!(found(&rig, "\"answer 300\"").await.len(), 1);
-    archive.allow(usize::MAX);
-    rig.engine.subscribe_to(&default_chat_uri(ELSEWHERE), Extent::All, &viewer.subscriber, 8).await.unwrap();
+    archive.allow_loads(usize::MAX);
+    rig.engine
+        .subscribe_with_turns(&default_chat_uri(ELSEWHERE), SnapshotTurns::All, &viewer.subscriber, 8)
+        .await
+        .unwrap();
     viewer.snapshot().await;
     assert_eq!(found(&rig, "\"answer 7\"").await, before);
     rig.engine.shutdown().await;
@@ -305,12 +317,12 @@ async fn while_one_is_taken_in_its_older_turns_are_still_found() {
 async fn a_turn_that_goes_on_elsewhere_is_read_now_and_then_and_at_once_for_who_waits() {
     const PAUSE: Duration = Duration::from_secs(10);
     let (clock, directory) = (ManualClock::new(), std::env::temp_dir());
-    let archive = FakeArchive::new(&directory);
-    archive.put(id(), &directory, 3);
+    let archive = FakeTranscriptStore::new(&directory);
+    archive.add_conversation(id(), &directory, 3);
     let goes_on = |length: usize, over: bool, answer: &str| {
-        archive.change(id(), |conversation| {
+        archive.update_conversation(id(), |conversation| {
             let mut turn = FakeTurn::new(3, "message 3", answer);
-            (turn.mark.length, turn.mark.over) = (length, over);
+            (turn.mark.record_count, turn.mark.is_complete) = (length, over);
             conversation.turns.splice(2.., [turn]);
         });
     };
@@ -319,29 +331,29 @@ async fn a_turn_that_goes_on_elsewhere_is_read_now_and_then_and_at_once_for_who_
     let rig = Rig::start_with(Options { archive: archived, clock: Arc::new(clock.clone()), ..options() }).await;
     until_noted(&rig, "apples", 1).await;
     goes_on(2, false, "apples and pears");
-    rig.engine.look_at_archives().await;
-    clock.somebody_sleeps(PAUSE).await;
-    let noted = rig.engine.search(SearchWish { wait: false, ..wish("pears") }).await.unwrap();
+    rig.engine.scan_external_sessions().await;
+    clock.wait_for_sleeper(PAUSE).await;
+    let noted = rig.engine.search(SearchRequest { wait_for_index: false, ..wish("pears") }).await.unwrap();
     assert!(noted.sessions.is_empty(), "it was read a moment ago");
     clock.advance(PAUSE);
     until_noted(&rig, "pears", 1).await;
     goes_on(3, false, "apples and plums");
     assert_eq!(found(&rig, "plums").await.len(), 1, "somebody waits for it");
     goes_on(4, true, "apples and cherries");
-    rig.engine.look_at_archives().await;
+    rig.engine.scan_external_sessions().await;
     until_noted(&rig, "cherries", 1).await;
     // One that nobody has seen the end of before the next one begins.
-    archive.change(id(), |conversation| {
+    archive.update_conversation(id(), |conversation| {
         let mut turn = FakeTurn::new(4, "message 4", "quinces");
-        turn.mark.over = false;
+        turn.mark.is_complete = false;
         conversation.turns.push(turn);
     });
-    rig.engine.look_at_archives().await;
+    rig.engine.scan_external_sessions().await;
     until_noted(&rig, "quinces", 1).await;
-    archive.change(id(), |conversation| {
+    archive.update_conversation(id(), |conversation| {
         conversation.turns.splice(3.., [FakeTurn::new(4, "message 4", "medlars"), FakeTurn::new(5, "message 5", "")]);
     });
-    rig.engine.look_at_archives().await;
+    rig.engine.scan_external_sessions().await;
     until_noted(&rig, "medlars", 1).await;
     rig.engine.shutdown().await;
 }
@@ -349,23 +361,23 @@ async fn a_turn_that_goes_on_elsewhere_is_read_now_and_then_and_at_once_for_who_
 #[tokio::test]
 async fn what_the_list_hides_is_said_to_be_hidden_and_left_out_where_nobody_wants_to_see_any() {
     let directory = std::env::temp_dir();
-    let archive = FakeArchive::new(&directory);
+    let archive = FakeTranscriptStore::new(&directory);
     for n in 0..3 {
-        archive.put(Uuid::from_u128(id().as_u128() + n), &directory, 2);
+        archive.add_conversation(Uuid::from_u128(id().as_u128() + n), &directory, 2);
     }
     let start = async |show| {
         let archive = Some(Arc::clone(&archive));
         Rig::start_with(Options { archive, show_external: Some(show), ..options() }).await
     };
-    let rig = start(ShowExternal::Recent).await;
+    let rig = start(ExternalSessionFilter::Recent).await;
     let some = look(&rig, "\"answer 2\"").await;
     assert_eq!((some.sessions.len(), some.unlisted.len(), rig.listed().len()), (3, 1, 2));
     assert!(some.unlisted.iter().all(|hidden| !rig.listed().contains(hidden)));
     rig.engine.shutdown().await;
 
-    let rig = start(ShowExternal::None).await;
+    let rig = start(ExternalSessionFilter::None).await;
     assert!(found(&rig, "\"answer 2\"").await.is_empty());
-    let all = SearchWish { all: true, ..wish("\"answer 2\"") };
+    let all = SearchRequest { include_unlisted: true, ..wish("\"answer 2\"") };
     let hidden = rig.engine.search(all.clone()).await.unwrap();
     assert_eq!((hidden.sessions.len(), hidden.unlisted.len()), (3, 3));
     // What was opened here is listed, whatever people want to see of the others.
@@ -387,24 +399,27 @@ async fn an_index_that_takes_nothing_new_still_answers_with_what_it_has_and_says
     let known = loop {
         // A turn's end is heard a moment before its row is written.
         let known = look(&rig, "pears").await;
-        if known.trouble.is_some() {
+        if known.index_error.is_some() {
             break known;
         }
     };
     assert_eq!(known.sessions.len(), 1);
-    assert_eq!((known.trouble.as_deref(), known.pending), (Some("the search index could not be used: no room"), 1));
+    assert_eq!(
+        (known.index_error.as_deref(), known.pending_sessions),
+        (Some("the search index could not be used: no room"), 1)
+    );
     index.execute_batch("DROP TRIGGER full").unwrap();
     until_found(&rig, "cherries", &["t3"]).await;
     let well = look(&rig, "pears").await;
-    assert_eq!((well.trouble, well.pending), (None, 0));
+    assert_eq!((well.index_error, well.pending_sessions), (None, 0));
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn a_session_that_cannot_be_read_keeps_nobody_from_finding_the_others() {
     let directory = std::env::temp_dir();
-    let archive = FakeArchive::new(&directory);
-    archive.put(id(), &directory, 3);
+    let archive = FakeTranscriptStore::new(&directory);
+    archive.add_conversation(id(), &directory, 3);
     let (rig, listener, agent) = orchard(Options { archive: Some(archive), ..options() }).await;
     drop((listener, agent));
     rig.engine.shutdown().await;
@@ -414,8 +429,8 @@ async fn a_session_that_cannot_be_read_keeps_nobody_from_finding_the_others() {
     drop(store);
     let rig = rig.crash().await;
     let known = look(&rig, "\"answer 2\"").await;
-    assert_eq!((known.sessions.len(), known.pending), (1, 1));
-    let trouble = known.trouble.unwrap();
+    assert_eq!((known.sessions.len(), known.pending_sessions), (1, 1));
+    let trouble = known.index_error.unwrap();
     assert!(trouble.starts_with("not all sessions could be read: "), "{trouble}");
     rig.engine.shutdown().await;
 }
@@ -424,10 +439,10 @@ async fn a_session_that_cannot_be_read_keeps_nobody_from_finding_the_others() {
 async fn one_that_cannot_be_read_is_found_by_its_title_and_holds_up_nobody() {
     let (rig, archive) = elsewhere(1).await;
     let broken = Uuid::new_v4();
-    archive.put(broken, &std::env::temp_dir(), 3);
-    archive.change(broken, |conversation| {
-        conversation.found.title = "Quinces".to_owned();
-        conversation.broken = Some(hostler_driver::ArchiveError::Failed("it is torn".to_owned()));
+    archive.add_conversation(broken, &std::env::temp_dir(), 3);
+    archive.update_conversation(broken, |conversation| {
+        conversation.listing.title = "Quinces".to_owned();
+        conversation.read_error = Some(hostler_driver::TranscriptStoreError::Failed("it is torn".to_owned()));
     });
     assert_eq!(found(&rig, "quinces").await, [(format!("claude:/{broken}"), vec!["the title".to_owned()])]);
     assert_eq!(found(&rig, "\"answer 1\"").await.len(), 1);
@@ -437,20 +452,20 @@ async fn one_that_cannot_be_read_is_found_by_its_title_and_holds_up_nobody() {
 #[tokio::test]
 async fn a_search_says_how_much_is_still_to_come() {
     let directory = std::env::temp_dir();
-    let archive = FakeArchive::new(&directory);
-    archive.put(id(), &directory, 3);
-    archive.allow(0);
+    let archive = FakeTranscriptStore::new(&directory);
+    archive.add_conversation(id(), &directory, 3);
+    archive.allow_loads(0);
     let rig = Rig::start_with(Options { archive: Some(Arc::clone(&archive)), ..options() }).await;
-    let known = SearchWish { wait: false, ..wish("\"answer 2\"") };
+    let known = SearchRequest { wait_for_index: false, ..wish("\"answer 2\"") };
     loop {
         let found = rig.engine.search(known.clone()).await.unwrap();
         assert!(found.sessions.is_empty());
-        if found.pending == 1 {
+        if found.pending_sessions == 1 {
             break;
         }
         tokio::task::yield_now().await;
     }
-    archive.allow(usize::MAX);
+    archive.allow_loads(usize::MAX);
     assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
     rig.engine.shutdown().await;
 }

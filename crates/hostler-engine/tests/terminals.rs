@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
-#[path = "terminals/puppet.rs"]
-mod puppet;
+#[path = "terminals/scripted_shell.rs"]
+mod scripted_shell;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalSessionClaim}
 use common::{Options, Rig, SESSION};
 use hostler_engine::{CreateTerminal, Delivery, Engine, EngineError, Subscriber, default_chat_uri};
 use hostler_testkit::clock::ManualClock;
-use puppet::{Puppet, Puppets};
+use scripted_shell::{Puppet, Puppets};
 
 const T: &str = "ahp-terminal:/one";
 

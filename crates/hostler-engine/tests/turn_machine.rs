@@ -4,13 +4,13 @@
 use std::collections::{HashSet, VecDeque};
 
 use hostler_driver::TurnOutcome;
-use hostler_engine::{AgentPhase, Effect, End, Need, TurnInput, TurnMachine, TurnPhase};
+use hostler_engine::{AgentPhase, AgentPreparation, TurnEffect, TurnEndReason, TurnInput, TurnMachine, TurnPhase};
 use proptest::prelude::*;
 
 /// What a world around the machine may do next.
 #[derive(Debug, Clone)]
 enum Step {
-    Accept(Need),
+    Accept(AgentPreparation),
     /// A message that the host itself works on.
     AcceptLocal,
     LocalOver,
@@ -41,8 +41,8 @@ enum Step {
     Stop,
 }
 
-fn need() -> impl Strategy<Value = Need> {
-    prop_oneof![6 => Just(Need::Nothing), 1 => Just(Need::Adapt), 1 => Just(Need::Reopen)]
+fn need() -> impl Strategy<Value = AgentPreparation> {
+    prop_oneof![6 => Just(AgentPreparation::None), 1 => Just(AgentPreparation::ApplySettings), 1 => Just(AgentPreparation::Reopen)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -100,9 +100,10 @@ impl World {
     fn feed(&mut self, input: TurnInput<()>) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            let gone = match (&input, self.machine.agent()) {
-                (TurnInput::Closed, AgentPhase::Closing) | (TurnInput::OpenFailed(()), AgentPhase::Opening) => true,
-                (TurnInput::Gone(()), phase) => phase != AgentPhase::Closing,
+            let gone = match (&input, self.machine.agent_phase()) {
+                (TurnInput::AgentClosed, AgentPhase::Closing)
+                | (TurnInput::AgentOpenFailed(()), AgentPhase::Opening) => true,
+                (TurnInput::AgentExited(()), phase) => phase != AgentPhase::Closing,
                 _ => false,
             };
             if gone {
@@ -112,19 +113,19 @@ impl World {
                 inputs.extend(self.effect(effect));
             }
         }
-        assert_eq!(self.agents == 0, self.machine.agent() == AgentPhase::Absent);
+        assert_eq!(self.agents == 0, self.machine.agent_phase() == AgentPhase::Absent);
         let living = self.accepted.difference(&self.over).count();
         assert!(living <= 1, "one turn at a time");
-        assert_eq!(living == 1, !matches!(self.machine.turn(), TurnPhase::None | TurnPhase::Ending(_)));
+        assert_eq!(living == 1, !matches!(self.machine.turn_phase(), TurnPhase::None | TurnPhase::Ending(_)));
     }
 
-    fn effect(&mut self, effect: Effect<()>) -> Option<TurnInput<()>> {
+    fn effect(&mut self, effect: TurnEffect<()>) -> Option<TurnInput<()>> {
         match effect {
-            Effect::StartQueued(message) => {
+            TurnEffect::StartQueued(message) => {
                 assert!(!self.stopped && !self.quiet, "nothing that waits starts by itself now");
                 assert_eq!(self.queue.front(), Some(&message), "the first comes first");
                 if self.full {
-                    return Some(TurnInput::NotStarted);
+                    return Some(TurnInput::StartFailed);
                 }
                 self.queue.pop_front();
                 assert!(self.consumed.insert(message), "a message is consumed once");
@@ -132,61 +133,61 @@ impl World {
                 self.head(false);
                 Some(match self.next.is_multiple_of(4) {
                     true => TurnInput::AcceptedLocal(turn),
-                    false => TurnInput::Accepted { turn, need: Need::Nothing },
+                    false => TurnInput::Accepted { turn, preparation: AgentPreparation::None },
                 })
             }
-            Effect::StartOwn(_) => {
+            TurnEffect::StartAgentTurn(_) => {
                 assert!(!self.stopped);
                 if self.full {
-                    return Some(TurnInput::NotStarted);
+                    return Some(TurnInput::StartFailed);
                 }
-                Some(TurnInput::OwnTurn(self.turn()))
+                Some(TurnInput::AgentTurnAccepted(self.turn()))
             }
-            Effect::Note(_) => None,
-            Effect::Open => {
+            TurnEffect::NoteAgentWork(_) => None,
+            TurnEffect::OpenAgent => {
                 assert!(!self.stopped, "nothing starts after a stop");
                 self.agents += 1;
                 assert_eq!(self.agents, 1, "one agent at a time");
                 None
             }
-            Effect::Adapt => {
-                assert_eq!(self.machine.agent(), AgentPhase::Adapting);
+            TurnEffect::ApplySettings => {
+                assert_eq!(self.machine.agent_phase(), AgentPhase::ApplyingSettings);
                 None
             }
-            Effect::Send(turn) => {
+            TurnEffect::SendPrompt(turn) => {
                 assert!(!self.stopped);
                 assert!(self.accepted.contains(&turn) && !self.over.contains(&turn), "only a living turn is sent");
                 assert!(!self.sent.contains(&turn), "no turn is sent twice");
                 self.sent.push(turn);
                 None
             }
-            Effect::RunLocal(turn) => {
+            TurnEffect::RunLocal(turn) => {
                 assert!(!self.stopped && self.local.is_none(), "one at a time");
                 assert!(self.accepted.contains(&turn) && !self.over.contains(&turn), "only for a living turn");
                 self.local = Some(turn);
                 None
             }
-            Effect::StopLocal => {
+            TurnEffect::StopLocal => {
                 assert!(self.local.take().is_some(), "something runs that can be stopped");
                 None
             }
-            Effect::End(turn, end) => {
+            TurnEffect::EndTurn(turn, end) => {
                 assert!(self.accepted.contains(&turn));
                 assert!(self.over.insert(turn), "a turn ends once");
-                assert!(!self.stopped || end == End::Cancelled);
-                self.quiet |= !matches!(end, End::Agent(TurnOutcome::Completed { .. }));
+                assert!(!self.stopped || end == TurnEndReason::Cancelled);
+                self.quiet |= !matches!(end, TurnEndReason::AgentOutcome(TurnOutcome::Completed { .. }));
                 None
             }
-            Effect::Show => {
+            TurnEffect::PublishOutput => {
                 assert!(
                     self.accepted.iter().any(|turn| !self.over.contains(turn)),
                     "only a living turn shows something"
                 );
                 None
             }
-            Effect::Drop | Effect::Interrupt => None,
-            Effect::Close | Effect::CloseGracefully => {
-                assert_eq!(self.machine.agent(), AgentPhase::Closing);
+            TurnEffect::DiscardOutput | TurnEffect::Interrupt => None,
+            TurnEffect::CloseNow | TurnEffect::CloseGracefully => {
+                assert_eq!(self.machine.agent_phase(), AgentPhase::Closing);
                 None
             }
         }
@@ -203,19 +204,19 @@ impl World {
     /// The machine hears of the queue; what follows from it is carried out by whoever called.
     fn head(&mut self, go_on: bool) {
         let head = self.queue.front().cloned();
-        let effects = self.machine.step::<()>(TurnInput::Queue { head, go_on });
+        let effects = self.machine.step::<()>(TurnInput::QueueChanged { head, resume: go_on });
         assert!(effects.is_empty(), "nothing starts while a turn starts");
     }
 
     fn queue_changed(&mut self, go_on: bool) {
         self.quiet &= !go_on;
         let head = self.queue.front().cloned();
-        self.feed(TurnInput::Queue { head, go_on });
+        self.feed(TurnInput::QueueChanged { head, resume: go_on });
     }
 
     fn local_over(&mut self) {
         if let Some(turn) = self.local.take() {
-            self.feed(TurnInput::LocalOver(turn));
+            self.feed(TurnInput::LocalFinished(turn));
         }
     }
 
@@ -226,14 +227,14 @@ impl World {
     fn apply(&mut self, step: &Step) {
         match step {
             Step::Accept(need) => {
-                if self.machine.can_accept() && !self.full {
+                if self.machine.can_accept_turn() && !self.full {
                     self.quiet = false;
                     let turn = self.turn();
-                    self.feed(TurnInput::Accepted { turn, need: *need });
+                    self.feed(TurnInput::Accepted { turn, preparation: *need });
                 }
             }
             Step::AcceptLocal => {
-                if self.machine.can_accept() && !self.full {
+                if self.machine.can_accept_turn() && !self.full {
                     self.quiet = false;
                     let turn = self.turn();
                     self.feed(TurnInput::AcceptedLocal(turn));
@@ -254,63 +255,63 @@ impl World {
                 self.queue_changed(true);
             }
             Step::Cancel => {
-                if let Some(turn) = self.living().filter(|turn| self.machine.can_cancel(turn)) {
+                if let Some(turn) = self.living().filter(|turn| self.machine.can_cancel_turn(turn)) {
                     assert!(self.over.insert(turn.clone()), "a cancel is an end");
                     self.quiet = true;
                     self.feed(TurnInput::Cancelled(turn));
                 }
             }
-            Step::Opened => self.feed(TurnInput::Opened),
-            Step::OpenFailed => self.feed(TurnInput::OpenFailed(())),
-            Step::Adapted(true) => self.feed(TurnInput::Adapted),
-            Step::Adapted(false) => self.feed(TurnInput::NotAdapted),
+            Step::Opened => self.feed(TurnInput::AgentOpened),
+            Step::OpenFailed => self.feed(TurnInput::AgentOpenFailed(())),
+            Step::Adapted(true) => self.feed(TurnInput::SettingsApplied),
+            Step::Adapted(false) => self.feed(TurnInput::SettingsRefused),
             Step::Unsent => {
-                let turn = match self.machine.turn() {
+                let turn = match self.machine.turn_phase() {
                     TurnPhase::Running { turn, .. } => turn.clone(),
                     // Of a turn that is over.
                     _ => "earlier".to_owned(),
                 };
-                self.feed(TurnInput::Unsent { turn, reason: () });
+                self.feed(TurnInput::PromptNotSent { turn, reason: () });
             }
             Step::Reopen => {
-                let turn = match self.machine.turn() {
+                let turn = match self.machine.turn_phase() {
                     TurnPhase::Running { turn, .. } => turn.clone(),
                     // Of a turn that is over.
                     _ => "earlier".to_owned(),
                 };
                 self.feed(TurnInput::Reopen(turn.clone()));
-                if matches!(self.machine.turn(), TurnPhase::Pending(pending) if *pending == turn) {
+                if matches!(self.machine.turn_phase(), TurnPhase::Pending(pending) if *pending == turn) {
                     self.sent.retain(|sent| *sent != turn);
                 }
             }
-            Step::Began => self.feed(TurnInput::Began),
-            Step::Unasked => self.feed(TurnInput::BeganUnasked("a task is done".to_owned())),
+            Step::Began => self.feed(TurnInput::PromptStarted),
+            Step::Unasked => self.feed(TurnInput::AgentStartedByItself("a task is done".to_owned())),
             Step::Output => self.feed(TurnInput::Output),
             Step::Split => {
-                if let TurnPhase::Running { turn, .. } = self.machine.turn() {
+                if let TurnPhase::Running { turn, .. } = self.machine.turn_phase() {
                     self.over.insert(turn.clone());
                     let next = self.turn();
                     self.feed(TurnInput::Split(next));
                 }
             }
-            Step::Ended(ok) => self.feed(TurnInput::Ended(if *ok {
+            Step::Ended(ok) => self.feed(TurnInput::AgentFinished(if *ok {
                 TurnOutcome::Completed { empty: false }
             } else {
                 TurnOutcome::Interrupted
             })),
-            Step::GiveUp => self.feed(TurnInput::GiveUp(())),
-            Step::Distrusted => self.feed(TurnInput::Distrusted(())),
-            Step::Gone => self.feed(TurnInput::Gone(())),
+            Step::GiveUp => self.feed(TurnInput::Abort(())),
+            Step::Distrusted => self.feed(TurnInput::AbortAndClose(())),
+            Step::Gone => self.feed(TurnInput::AgentExited(())),
             Step::Stored => self.feed(TurnInput::EndStored),
-            Step::Expired => self.feed(TurnInput::InterruptExpired),
-            Step::Prepare => self.feed(TurnInput::Prepare),
+            Step::Expired => self.feed(TurnInput::InterruptTimedOut),
+            Step::Prepare => self.feed(TurnInput::Prewarm),
             Step::Retire => {
-                let idle = *self.machine.turn() == TurnPhase::None;
-                let before = self.machine.agent();
-                self.feed(TurnInput::Retire);
-                assert!(idle || self.machine.agent() == before, "an agent with a turn is not retired");
+                let idle = *self.machine.turn_phase() == TurnPhase::None;
+                let before = self.machine.agent_phase();
+                self.feed(TurnInput::RetireAgent);
+                assert!(idle || self.machine.agent_phase() == before, "an agent with a turn is not retired");
             }
-            Step::Closed => self.feed(TurnInput::Closed),
+            Step::Closed => self.feed(TurnInput::AgentClosed),
             Step::Disk(full) => self.full = *full,
             Step::Stop => {
                 self.stopped = true;
@@ -323,13 +324,13 @@ impl World {
     fn settle(&mut self) {
         self.full = false;
         for _ in 0..(80 + 16 * self.queue.len()) {
-            match self.machine.agent() {
-                AgentPhase::Opening => self.feed(TurnInput::Opened),
-                AgentPhase::Adapting => self.feed(TurnInput::Adapted),
+            match self.machine.agent_phase() {
+                AgentPhase::Opening => self.feed(TurnInput::AgentOpened),
+                AgentPhase::ApplyingSettings => self.feed(TurnInput::SettingsApplied),
                 AgentPhase::Busy | AgentPhase::Interrupting => {
-                    self.feed(TurnInput::Ended(TurnOutcome::Completed { empty: false }));
+                    self.feed(TurnInput::AgentFinished(TurnOutcome::Completed { empty: false }));
                 }
-                AgentPhase::Closing => self.feed(TurnInput::Closed),
+                AgentPhase::Closing => self.feed(TurnInput::AgentClosed),
                 AgentPhase::Absent | AgentPhase::Idle => {}
             }
             self.local_over();
@@ -350,12 +351,12 @@ proptest! {
         world.settle();
         prop_assert_eq!(&world.local, &None, "nothing of the host's own is left");
         prop_assert_eq!(&world.over, &world.accepted);
-        prop_assert_eq!(world.machine.turn(), &TurnPhase::None);
-        prop_assert!(matches!(world.machine.agent(), AgentPhase::Absent | AgentPhase::Idle));
+        prop_assert_eq!(world.machine.turn_phase(), &TurnPhase::None);
+        prop_assert!(matches!(world.machine.agent_phase(), AgentPhase::Absent | AgentPhase::Idle));
         if world.stopped {
-            prop_assert_eq!(world.machine.agent(), AgentPhase::Absent);
+            prop_assert_eq!(world.machine.agent_phase(), AgentPhase::Absent);
         } else {
-            prop_assert_eq!(world.queue.is_empty(), !world.machine.is_paused(), "what waits waits for a person");
+            prop_assert_eq!(world.queue.is_empty(), !world.machine.is_queue_paused(), "what waits waits for a person");
             prop_assert!(world.quiet || world.queue.is_empty());
         }
         let order: Vec<_> = world.sent.iter().map(|turn| turn.trim_start_matches('t').parse::<usize>().unwrap()).collect();
@@ -366,10 +367,10 @@ proptest! {
 #[test]
 fn a_prompt_that_came_too_late_ends_no_other_turn() {
     let mut machine = TurnMachine::default();
-    machine.step::<()>(TurnInput::Accepted { turn: "b".to_owned(), need: Need::Nothing });
-    machine.step::<()>(TurnInput::Opened);
-    let running = TurnPhase::Running { turn: "b".to_owned(), own: false };
-    assert_eq!(*machine.turn(), running);
-    assert_eq!(machine.step(TurnInput::Unsent { turn: "a".to_owned(), reason: () }), []);
-    assert_eq!((machine.turn(), machine.agent()), (&running, AgentPhase::Busy));
+    machine.step::<()>(TurnInput::Accepted { turn: "b".to_owned(), preparation: AgentPreparation::None });
+    machine.step::<()>(TurnInput::AgentOpened);
+    let running = TurnPhase::Running { turn: "b".to_owned(), agent_initiated: false };
+    assert_eq!(*machine.turn_phase(), running);
+    assert_eq!(machine.step(TurnInput::PromptNotSent { turn: "a".to_owned(), reason: () }), []);
+    assert_eq!((machine.turn_phase(), machine.agent_phase()), (&running, AgentPhase::Busy));
 }

@@ -44,13 +44,13 @@ pub enum FileError {
     Nested,
     /// Another file system begins within a tree.
     #[error("another file system is mounted within it")]
-    Mounted,
+    MountPoint,
     /// Links lead in a circle.
     #[error("its links lead in a circle")]
-    Circle,
+    LinkLoop,
     /// No file can have such a name.
     #[error("{0}")]
-    Name(&'static str),
+    InvalidName(&'static str),
     /// The system refused.
     #[error("the system refuses: {0}")]
     Io(#[from] io::Error),
@@ -64,7 +64,7 @@ impl From<rustix::io::Errno> for FileError {
             Errno::NOENT | Errno::NOTDIR | Errno::INVAL => Self::NotFound,
             // What opening a socket is answered with.
             Errno::NXIO => Self::Special,
-            Errno::LOOP => Self::Circle,
+            Errno::LOOP => Self::LinkLoop,
             Errno::EXIST => Self::AlreadyExists,
             Errno::NOTEMPTY => Self::NotEmpty,
             Errno::ISDIR => Self::WrongKind,

@@ -58,8 +58,8 @@ fn word(answer: Result<Vec<u8>, FileError>) -> String {
 #[track_caller]
 fn check(place: &Place, path: impl AsRef<Path>, expected: &str) {
     let path = place.dir.path().join(path);
-    for way in WAYS {
-        let answer = place.roots.open_by(&[*way], &path, Access::Read).and_then(|opened| opened.read(64));
+    for way in LOCATE_METHODS {
+        let answer = place.roots.open_with(&[*way], &path, FileAccess::Read).and_then(|opened| opened.read(64));
         assert_eq!(word(answer), expected, "{} by {way:?}", path.display());
     }
     assert_eq!(word(place.roots.read(&path, 64)), expected, "{}", path.display());
@@ -180,7 +180,7 @@ fn what_cannot_be_read_says_why() {
 fn what_was_found_says_where_it_really_is() {
     let place = Place::new();
     let real = fs_err::canonicalize(place.dir.path()).unwrap();
-    let file = Found { path: real.join("one/sub/file"), kind: FileKind::File, size: 6 };
+    let file = ResolvedFile { path: real.join("one/sub/file"), kind: FileKind::File, size: 6 };
     assert_eq!(place.roots.find(&place.at("alias/sub/../sub/file")).unwrap(), file);
     let directory = place.roots.find(&place.at("alias/sub/")).unwrap();
     assert_eq!((directory.path, directory.kind), (real.join("one/sub"), FileKind::Directory));
@@ -236,10 +236,10 @@ fn whoever_is_granted_everything_is_not_granted_processes() {
 #[test]
 fn what_was_opened_is_read_whatever_happens_to_its_path() {
     let place = Place::new();
-    for way in WAYS {
+    for way in LOCATE_METHODS {
         let path = place.at("one/moving");
         fs_err::write(&path, INSIDE).unwrap();
-        let opened = place.roots.open_by(&[*way], &path, Access::Read).unwrap();
+        let opened = place.roots.open_with(&[*way], &path, FileAccess::Read).unwrap();
         fs_err::write(place.at("one/other"), OUTSIDE).unwrap();
         let (kept, other) = (place.at("one/kept"), place.at("one/other"));
         fs_err::rename(&path, &kept).unwrap();
@@ -268,9 +268,9 @@ fn a_file_that_is_written_to_meanwhile_has_changed() {
         }),
     ];
     for (what, change) in changes {
-        for way in WAYS {
+        for way in LOCATE_METHODS {
             fs_err::write(&path, INSIDE).unwrap();
-            let opened = place.roots.open_by(&[*way], &path, Access::Read).unwrap();
+            let opened = place.roots.open_with(&[*way], &path, FileAccess::Read).unwrap();
             change(&path);
             assert_eq!(word(opened.read(64)), "Changed", "{what} by {way:?}");
         }
@@ -295,10 +295,13 @@ fn directories_are_listed_by_name_and_links_are_not_followed() {
         ("pipe", EntryKind::Special),
         ("sub", EntryKind::Directory),
     ];
-    let expected = expected.map(|(name, kind)| Entry { name: name.into(), kind });
-    for way in WAYS {
-        let entries = place.roots.open_by(&[*way], &place.at("one"), Access::Read).unwrap().list(6).unwrap();
-        assert_eq!(entries.split_last().unwrap(), (&Entry { name: odd.into(), kind: EntryKind::File }, &expected[..]));
+    let expected = expected.map(|(name, kind)| DirectoryEntry { name: name.into(), kind });
+    for way in LOCATE_METHODS {
+        let entries = place.roots.open_with(&[*way], &place.at("one"), FileAccess::Read).unwrap().list(6).unwrap();
+        assert_eq!(
+            entries.split_last().unwrap(),
+            (&DirectoryEntry { name: odd.into(), kind: EntryKind::File }, &expected[..])
+        );
     }
     assert!(matches!(place.roots.list(&place.at("one"), 5), Err(FileError::TooMany(5))));
     assert!(matches!(place.roots.list(&place.at("one/file"), 5), Err(FileError::WrongKind)));
@@ -312,7 +315,7 @@ const SWAPS: std::ops::Range<usize> = 10_000..1_000_000;
 /// Swaps all the time, and reads meanwhile: there may be any answer but the contents of what lies outside.
 fn race(place: &Place, path: &str, mut swap: impl FnMut(usize) + Send) {
     let path = place.at(path);
-    for way in WAYS {
+    for way in LOCATE_METHODS {
         let (over, both) = (AtomicBool::new(false), AtomicBool::new(false));
         let (mut inside, mut refused) = (0, 0);
         std::thread::scope(|scope| {
@@ -326,7 +329,7 @@ fn race(place: &Place, path: &str, mut swap: impl FnMut(usize) + Send) {
                 over.store(true, Ordering::Release);
             });
             while !over.load(Ordering::Acquire) {
-                match place.roots.open_by(&[*way], &path, Access::Read).and_then(|opened| opened.read(64)) {
+                match place.roots.open_with(&[*way], &path, FileAccess::Read).and_then(|opened| opened.read(64)) {
                     Ok(contents) => {
                         assert_eq!(contents, INSIDE, "by {way:?}");
                         inside += 1;

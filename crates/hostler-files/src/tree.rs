@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::reach::{Handle, READ, Reached};
-use crate::{EntryKind, FileError, FileKind, Opened, Roots};
+use crate::locate::{FileHandle, LocatedFile, READ_FLAGS};
+use crate::{EntryKind, FileError, FileKind, OpenedFile, Roots};
 
 /// The most that one tree may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,19 +30,19 @@ impl Default for TreeLimits {
 }
 
 /// What is left of the limits.
-struct Budget {
+struct TreeBudget {
     limits: TreeLimits,
     entries: usize,
     bytes: u64,
 }
 
-impl Budget {
+impl TreeBudget {
     fn new(limits: &TreeLimits) -> Self {
         Self { limits: *limits, entries: limits.entries, bytes: limits.bytes }
     }
 
     /// One more entry, so deep.
-    fn entry(&mut self, depth: usize) -> Result<(), FileError> {
+    fn take_entry(&mut self, depth: usize) -> Result<(), FileError> {
         if depth >= self.limits.depth {
             return Err(FileError::TooDeep(self.limits.depth));
         }
@@ -52,8 +52,8 @@ impl Budget {
 }
 
 /// Copies what a directory holds into one that is empty.
-pub(crate) fn copy(roots: &Roots, from: Handle, into: &OwnedFd, limits: &TreeLimits) -> Result<(), FileError> {
-    copy_within(roots, from, into, &mut Budget::new(limits), 0).map_err(|error| match error {
+pub(crate) fn copy_tree(roots: &Roots, from: FileHandle, into: &OwnedFd, limits: &TreeLimits) -> Result<(), FileError> {
+    copy_directory(roots, from, into, &mut TreeBudget::new(limits), 0).map_err(|error| match error {
         // What was left is of no use to anybody who reads it.
         FileError::TooMany(_) => FileError::TooMany(limits.entries),
         FileError::TooLarge(_) => FileError::TooLarge(limits.bytes),
@@ -61,24 +61,24 @@ pub(crate) fn copy(roots: &Roots, from: Handle, into: &OwnedFd, limits: &TreeLim
     })
 }
 
-fn copy_within(
+fn copy_directory(
     roots: &Roots,
-    from: Handle,
+    from: FileHandle,
     into: &OwnedFd,
-    budget: &mut Budget,
+    budget: &mut TreeBudget,
     depth: usize,
 ) -> Result<(), FileError> {
-    let directory = from.again()?;
+    let directory = from.try_clone()?;
     for entry in from.list(budget.entries)? {
-        budget.entry(depth)?;
+        budget.take_entry(depth)?;
         let open = || {
-            let handle = directory.child(&entry.name)?;
-            roots.shared(Opened::new(Reached { handle, path: PathBuf::new() })?)
+            let handle = directory.open_child(&entry.name)?;
+            roots.check_not_private(OpenedFile::new(LocatedFile { handle, path: PathBuf::new() })?)
         };
         match entry.kind {
             EntryKind::File => {
                 let file = open()?;
-                let mode = permissions(file.stat().st_mode);
+                let mode = permission_bits(file.stat().st_mode);
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let copy = File::from(rustix::fs::openat(into, &entry.name, flags, Mode::RUSR | Mode::WUSR)?);
                 budget.bytes -= copy_file(file, &copy, budget.bytes)?;
@@ -86,10 +86,10 @@ fn copy_within(
             }
             EntryKind::Directory => {
                 let child = open()?;
-                let mode = permissions(child.stat().st_mode);
+                let mode = permission_bits(child.stat().st_mode);
                 rustix::fs::mkdirat(into, &entry.name, Mode::RWXU)?;
-                let copy = directory_in(into, &entry.name)?;
-                copy_within(roots, child.into_handle(), &copy, budget, depth + 1)?;
+                let copy = open_new_directory(into, &entry.name)?;
+                copy_directory(roots, child.into_handle(), &copy, budget, depth + 1)?;
                 rustix::fs::fchmod(&copy, mode)?;
             }
             EntryKind::Link => {
@@ -103,11 +103,11 @@ fn copy_within(
 }
 
 /// Copies a file of at most so many bytes, and says how many there were.
-pub(crate) fn copy_file(from: Opened, mut into: &File, most: u64) -> Result<u64, FileError> {
-    if from.found().kind != FileKind::File {
+pub(crate) fn copy_file(from: OpenedFile, mut into: &File, most: u64) -> Result<u64, FileError> {
+    if from.resolved().kind != FileKind::File {
         return Err(FileError::Changed);
     }
-    let from = File::from(from.into_handle().readable()?);
+    let from = File::from(from.into_handle().into_readable()?);
     let copied = io::copy(&mut (&from).take(most), &mut into)?;
     // There is a byte more.
     if (&from).take(1).read(&mut [0])? > 0 {
@@ -117,24 +117,24 @@ pub(crate) fn copy_file(from: Opened, mut into: &File, most: u64) -> Result<u64,
 }
 
 /// How deep a tree may be that is removed.
-const DEEPEST: usize = 512;
+const MAX_REMOVE_DEPTH: usize = 512;
 
 /// Removes what a directory holds under a name, with everything below it.
-pub(crate) fn remove(directory: impl AsFd, name: &OsStr) -> Result<(), FileError> {
-    remove_within(&directory, name, 0)
+pub(crate) fn remove_tree(directory: impl AsFd, name: &OsStr) -> Result<(), FileError> {
+    remove_entry(&directory, name, 0)
 }
 
-fn remove_within(directory: &impl AsFd, name: &OsStr, depth: usize) -> Result<(), FileError> {
-    if depth >= DEEPEST {
-        return Err(FileError::TooDeep(DEEPEST));
+fn remove_entry(directory: &impl AsFd, name: &OsStr, depth: usize) -> Result<(), FileError> {
+    if depth >= MAX_REMOVE_DEPTH {
+        return Err(FileError::TooDeep(MAX_REMOVE_DEPTH));
     }
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Ok(rustix::fs::unlinkat(directory, name, AtFlags::empty())?);
     }
-    let child = Handle::directory(directory, name)?;
-    for entry in child.again()?.list(usize::MAX)? {
-        match remove_within(&child, &entry.name, depth + 1) {
+    let child = FileHandle::open_directory(directory, name)?;
+    for entry in child.try_clone()?.list(usize::MAX)? {
+        match remove_entry(&child, &entry.name, depth + 1) {
             // Somebody else removes it too.
             Err(FileError::NotFound) => {}
             removed => removed?,
@@ -144,11 +144,11 @@ fn remove_within(directory: &impl AsFd, name: &OsStr, depth: usize) -> Result<()
 }
 
 /// Opens a directory that was just made.
-fn directory_in(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(directory, name, READ | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+fn open_new_directory(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(directory, name, READ_FLAGS | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
 }
 
 /// What a copy is allowed to whom: never to run as somebody else.
-pub(crate) fn permissions(mode: rustix::fs::RawMode) -> Mode {
+pub(crate) fn permission_bits(mode: rustix::fs::RawMode) -> Mode {
     Mode::from_raw_mode(mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
 }

@@ -10,45 +10,45 @@ use url::Url;
 use crate::FileError;
 
 /// The longest URI that is looked at: a path of the longest kind, all of it encoded.
-const LONGEST: usize = 3 * 4096;
+const MAX_URI_BYTES: usize = 3 * 4096;
 
 /// The absolute path that a `file:` URI of this machine names.
 ///
 /// # Errors
 /// If it is no such URI, or names something that no file can be called.
-pub fn path_of(uri: &str) -> Result<PathBuf, FileError> {
-    let (scheme, rest) = uri.split_once(':').ok_or(FileError::Name("a resource is named by a URI"))?;
+pub fn file_uri_to_path(uri: &str) -> Result<PathBuf, FileError> {
+    let (scheme, rest) = uri.split_once(':').ok_or(FileError::InvalidName("a resource is named by a URI"))?;
     if !scheme.eq_ignore_ascii_case("file") {
-        return Err(FileError::Name("this host knows the files of its own machine, as file:///path"));
+        return Err(FileError::InvalidName("this host knows the files of its own machine, as file:///path"));
     }
-    if uri.len() > LONGEST {
-        return Err(FileError::Name("the URI is too long for a path"));
+    if uri.len() > MAX_URI_BYTES {
+        return Err(FileError::InvalidName("the URI is too long for a path"));
     }
     if rest.contains(['?', '#']) {
-        return Err(FileError::Name("a file URI has neither a query nor a fragment; encode the character"));
+        return Err(FileError::InvalidName("a file URI has neither a query nor a fragment; encode the character"));
     }
     if rest.chars().any(|c| c.is_control() || matches!(c, ' ' | '\\')) {
-        return Err(FileError::Name("the URI holds a character that has to be encoded"));
+        return Err(FileError::InvalidName("the URI holds a character that has to be encoded"));
     }
     let path = match rest.strip_prefix("//") {
         None => rest,
         Some(rest) => {
-            let slash = rest.find('/').ok_or(FileError::Name("the URI has no path"))?;
+            let slash = rest.find('/').ok_or(FileError::InvalidName("the URI has no path"))?;
             let (host, path) = rest.split_at(slash);
             if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) {
-                return Err(FileError::Name("the URI names another machine"));
+                return Err(FileError::InvalidName("the URI names another machine"));
             }
             path
         }
     };
     if !path.starts_with('/') {
-        return Err(FileError::Name("the URI's path is not absolute"));
+        return Err(FileError::InvalidName("the URI's path is not absolute"));
     }
-    Ok(PathBuf::from(OsString::from_vec(decoded(path)?)))
+    Ok(PathBuf::from(OsString::from_vec(percent_decode(path)?)))
 }
 
 /// The bytes that a path stands for.
-fn decoded(path: &str) -> Result<Vec<u8>, FileError> {
+fn percent_decode(path: &str) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut letters = path.bytes();
     while let Some(letter) = letters.next() {
@@ -58,13 +58,13 @@ fn decoded(path: &str) -> Result<Vec<u8>, FileError> {
         }
         let mut digit = || letters.next().and_then(|digit| char::from(digit).to_digit(16));
         let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err(FileError::Name("a percent sign is followed by two digits"));
+            return Err(FileError::InvalidName("a percent sign is followed by two digits"));
         };
         match u8::try_from(high * 16 + low) {
-            Ok(0) => return Err(FileError::Name("no file's name holds a zero byte")),
-            Ok(b'/') => return Err(FileError::Name("no file's name holds a slash")),
+            Ok(0) => return Err(FileError::InvalidName("no file's name holds a zero byte")),
+            Ok(b'/') => return Err(FileError::InvalidName("no file's name holds a slash")),
             Ok(byte) => bytes.push(byte),
-            Err(_) => return Err(FileError::Name("a percent sign is followed by two digits")),
+            Err(_) => return Err(FileError::InvalidName("a percent sign is followed by two digits")),
         }
     }
     Ok(bytes)
@@ -74,8 +74,8 @@ fn decoded(path: &str) -> Result<Vec<u8>, FileError> {
 ///
 /// # Errors
 /// If the path is not absolute.
-pub fn uri_of(path: &Path) -> Result<String, FileError> {
-    Url::from_file_path(path).map(String::from).map_err(|()| FileError::Name("the path is not absolute"))
+pub fn path_to_file_uri(path: &Path) -> Result<String, FileError> {
+    Url::from_file_path(path).map(String::from).map_err(|()| FileError::InvalidName("the path is not absolute"))
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
             ("file:////a", b"//a"),
             (&format!("file://{long}"), long.as_bytes()),
         ] {
-            assert_eq!(path_of(uri).unwrap().as_os_str().as_bytes(), path, "{uri}");
+            assert_eq!(file_uri_to_path(uri).unwrap().as_os_str().as_bytes(), path, "{uri}");
         }
     }
 
@@ -144,17 +144,17 @@ mod tests {
             "vscode-remote:///a",
             "ahp-content:/x",
         ] {
-            assert!(matches!(path_of(uri), Err(FileError::Name(_))), "{uri:?}");
+            assert!(matches!(file_uri_to_path(uri), Err(FileError::InvalidName(_))), "{uri:?}");
         }
-        assert!(path_of(&format!("file:///{}", "x".repeat(LONGEST))).is_err());
+        assert!(file_uri_to_path(&format!("file:///{}", "x".repeat(MAX_URI_BYTES))).is_err());
     }
 
     #[test]
     fn every_path_comes_back_from_its_uri() {
         for path in [&b"/a b/c?d#e%41\\f"[..], b"/\xff\n\xfe", "/ü/日本".as_bytes(), b"/C:/x", b"/"] {
             let path = Path::new(std::ffi::OsStr::from_bytes(path));
-            assert_eq!(path_of(&uri_of(path).unwrap()).unwrap(), path);
+            assert_eq!(file_uri_to_path(&path_to_file_uri(path).unwrap()).unwrap(), path);
         }
-        assert!(uri_of(Path::new("relative")).is_err());
+        assert!(path_to_file_uri(Path::new("relative")).is_err());
     }
 }

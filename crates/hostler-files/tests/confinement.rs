@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use common::{OUTSIDE, Place, pipe};
-use hostler_files::{Access, FileError, TreeLimits, Write, WriteMode, path_of};
+use hostler_files::{FileAccess, FileError, FileWrite, TreeLimits, WriteMode, file_uri_to_path};
 
 /// A way out: its name, what is prepared, and the path that is asked for then.
 type Trick = (&'static str, fn(&Place), &'static str);
@@ -141,11 +141,11 @@ fn no_trick_leads_out() {
 /// All that can be asked for that reads or changes what a path leads to.
 fn everything(place: &Place, path: &Path) -> Vec<(&'static str, Result<(), FileError>)> {
     let (roots, files, limits) = (&place.roots, &place.files, TreeLimits::default());
-    let new = Write { data: b"new", ..Write::default() };
+    let new = FileWrite { data: b"new", ..FileWrite::default() };
     let mut answers = vec![
         ("read", roots.read(path, 1 << 20).map(drop)),
         ("write", files.write(roots, path, new, 1 << 20)),
-        ("append", files.write(roots, path, Write { mode: WriteMode::Append, ..new }, 1 << 20)),
+        ("append", files.write(roots, path, FileWrite { mode: WriteMode::Append, ..new }, 1 << 20)),
         ("copy from", files.copy(roots, path, &place.at("two/copy"), false, &limits)),
         ("copy into", files.copy(roots, &place.at("two"), &path.join("below"), false, &limits)),
         ("move into", files.rename(roots, &place.at("two/file"), &path.join("below"), false, &limits)),
@@ -157,7 +157,7 @@ fn everything(place: &Place, path: &Path) -> Vec<(&'static str, Result<(), FileE
     // A link, and only it, may be created over, moved and removed itself, if it lies within.
     if !std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink()) {
         answers.extend([
-            ("create", files.write(roots, path, Write { create_only: true, ..new }, 1 << 20)),
+            ("create", files.write(roots, path, FileWrite { create_only: true, ..new }, 1 << 20)),
             ("make", files.make_directory(roots, path)),
             ("move from", files.rename(roots, path, &place.at("two/moved"), false, &limits)),
             ("remove", files.remove(roots, path, true)),
@@ -192,12 +192,12 @@ fn no_trick_in_a_uri_leads_out() {
         format!("file://{base}/one/file?/../../secret/file"),
         "file:///proc/self/environ".to_owned(),
     ] {
-        match path_of(&uri) {
+        match file_uri_to_path(&uri) {
             Ok(path) => assert!(place.roots.read(&path, 1 << 20).is_err(), "{uri}"),
-            Err(error) => assert!(matches!(error, FileError::Name(_)), "{uri}"),
+            Err(error) => assert!(matches!(error, FileError::InvalidName(_)), "{uri}"),
         }
     }
-    let inside = path_of(&format!("file://LOCALHOST{base}/%6f%6E%65/./file")).unwrap();
+    let inside = file_uri_to_path(&format!("file://LOCALHOST{base}/%6f%6E%65/./file")).unwrap();
     assert_eq!(place.roots.read(&inside, 64).unwrap(), common::INSIDE);
 }
 
@@ -243,7 +243,7 @@ fn a_hard_link_to_a_file_that_is_taken_out_is_refused() {
     place.put("one/settings", "secret").unwrap();
     let except = |place: &Place| {
         let out = ["one/state", "one/settings"].map(|name| fs_err::canonicalize(place.at(name)).unwrap());
-        out.into_iter().fold(place.roots.clone(), hostler_files::Roots::except)
+        out.into_iter().fold(place.roots.clone(), hostler_files::Roots::excluding)
     };
     let place = Place { roots: except(&place), ..place };
     place.mkdir("one/tree").unwrap();
@@ -262,7 +262,7 @@ fn a_hard_link_to_a_file_that_is_taken_out_is_refused() {
     fs_err::hard_link(place.at("one/state/deep/key"), place.at("one/tree/key")).unwrap();
     assert!(matches!(place.read("one/tree/key"), Err(FileError::Private)));
     assert!(matches!(place.copy("one/tree", "two/tree", false), Err(FileError::Private)), "nor within a tree");
-    let append = Write { data: b"x", mode: WriteMode::Append, ..Write::default() };
+    let append = FileWrite { data: b"x", mode: WriteMode::Append, ..FileWrite::default() };
     assert!(matches!(place.write("one/tree/key", append), Err(FileError::Private)), "nor as a part of new contents");
     assert_eq!(place.text("one/state/deep/key"), "secret");
     assert_eq!(place.read("two/hard").unwrap(), "outside", "other files may have several names");
@@ -274,7 +274,7 @@ fn the_hosts_own_files_are_looked_up_anew_for_each_operation() {
     let place = Place::new();
     place.mkdir("one/state").unwrap();
     let state = fs_err::canonicalize(place.at("one/state")).unwrap();
-    let roots = || place.roots.clone().except(state.clone());
+    let roots = || place.roots.clone().excluding(state.clone());
     fs_err::write(place.at("one/state/first"), "secret").unwrap();
     fs_err::hard_link(place.at("one/state/first"), place.at("one/x")).unwrap();
     assert!(matches!(roots().read(&place.at("one/x"), 64), Err(FileError::Private)));
@@ -290,14 +290,14 @@ fn what_is_taken_out_of_a_root_is_in_none() {
     place.put("one/house/state/key", "secret").unwrap();
     place.put("one/house/other", "inside").unwrap();
     place.link("house/state", "one/link");
-    let roots = place.roots.clone().except(fs_err::canonicalize(place.at("one/house/state")).unwrap());
+    let roots = place.roots.clone().excluding(fs_err::canonicalize(place.at("one/house/state")).unwrap());
     let place = Place { roots, ..place };
     let before = place.picture();
     for path in ["one/house/state", "one/house/state/key", "one/house/state/new", "one/link/key"] {
         for (what, answer) in everything(&place, &place.at(path)) {
             assert!(answer.is_err(), "{path}: {what}");
         }
-        assert!(!place.roots.allow(&place.at(path), Access::Browse), "{path}");
+        assert!(!place.roots.is_allowed(&place.at(path), FileAccess::Browse), "{path}");
     }
     // Nor is it taken along with what it lies in, or put away.
     for (from, to) in [("one/house", "two/house"), ("two/file", "one/house"), ("two/file", "one/house/state")] {
@@ -314,17 +314,17 @@ fn what_is_allowed_is_told_also_where_there_is_nothing_yet() {
     let place = Place::new();
     place.link(place.at("secret"), "one/out");
     for (path, access, expected) in [
-        ("one", Access::Write, true),
-        ("one/new/deep", Access::Write, true),
-        ("shelf/new", Access::Read, true),
-        ("shelf/new", Access::Write, false),
-        ("hall", Access::Browse, true),
-        ("hall/file", Access::Read, false),
-        ("one/out/new", Access::Browse, false),
-        ("secret", Access::Browse, false),
-        ("new", Access::Browse, false),
+        ("one", FileAccess::Write, true),
+        ("one/new/deep", FileAccess::Write, true),
+        ("shelf/new", FileAccess::Read, true),
+        ("shelf/new", FileAccess::Write, false),
+        ("hall", FileAccess::Browse, true),
+        ("hall/file", FileAccess::Read, false),
+        ("one/out/new", FileAccess::Browse, false),
+        ("secret", FileAccess::Browse, false),
+        ("new", FileAccess::Browse, false),
     ] {
-        assert_eq!(place.roots.allow(&place.at(path), access), expected, "{path} {access:?}");
+        assert_eq!(place.roots.is_allowed(&place.at(path), access), expected, "{path} {access:?}");
     }
 }
 
@@ -334,7 +334,10 @@ fn files_that_are_too_large_are_not_read() {
     let huge = std::fs::File::create(place.at("one/huge")).unwrap();
     huge.set_len(1 << 40).unwrap();
     assert!(matches!(place.read("one/huge"), Err(FileError::TooLarge(64))));
-    assert!(matches!(place.write("one/huge", Write { position: 9, ..Write::default() }), Err(FileError::TooLarge(64))));
+    assert!(matches!(
+        place.write("one/huge", FileWrite { position: 9, ..FileWrite::default() }),
+        Err(FileError::TooLarge(64))
+    ));
     let limits = TreeLimits { bytes: 1 << 10, ..TreeLimits::default() };
     for (from, to) in [("one/huge", "two/huge"), ("one", "two/one")] {
         let answer = place.files.copy(&place.roots, &place.at(from), &place.at(to), false, &limits);

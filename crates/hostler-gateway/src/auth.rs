@@ -4,14 +4,14 @@ use http::{HeaderMap, header};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
-use crate::error::{ApiError, ErrorKind};
+use crate::error::{ApiError, ApiErrorKind};
 
 const NONCE_BYTES: usize = 32;
 
 /// The gateway's own secret, new at each start.
-pub(crate) struct Nonce(SecretString);
+pub(crate) struct BearerNonce(SecretString);
 
-impl Nonce {
+impl BearerNonce {
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0_u8; NONCE_BYTES];
         getrandom::fill(&mut bytes)?;
@@ -31,13 +31,13 @@ impl Nonce {
     }
 
     /// The bearer for an id.
-    pub(crate) fn bearer(&self, id: &str) -> SecretString {
+    pub(crate) fn mint_bearer(&self, id: &str) -> SecretString {
         format!("{}.{id}", self.0.expose_secret()).into()
     }
 
     /// The id that the request's bearer carries, if the bearer is ours.
-    pub(crate) fn check<'a>(&self, headers: &'a HeaderMap) -> Result<&'a str, ApiError> {
-        let refused = |message| ApiError::new(ErrorKind::Authentication, message);
+    pub(crate) fn authenticate<'a>(&self, headers: &'a HeaderMap) -> Result<&'a str, ApiError> {
+        let refused = |message| ApiError::new(ApiErrorKind::Authentication, message);
         let header = headers
             .get(header::AUTHORIZATION)
             .ok_or_else(|| refused("The request has no authorization header; send the gateway's bearer."))?;
@@ -68,11 +68,11 @@ mod tests {
 
     #[test]
     fn the_bearer_table() {
-        let nonce = Nonce::fixed("abc123");
+        let nonce = BearerNonce::fixed("abc123");
         let check = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-            nonce.check(&headers).map(str::to_owned).ok()
+            nonce.authenticate(&headers).map(str::to_owned).ok()
         };
         for (value, id) in [
             ("Bearer abc123.one", Some("one")),
@@ -90,12 +90,12 @@ mod tests {
         ] {
             assert_eq!(check(value).as_deref(), id, "{value}");
         }
-        assert!(nonce.check(&HeaderMap::new()).is_err());
+        assert!(nonce.authenticate(&HeaderMap::new()).is_err());
     }
 
     #[test]
     fn a_nonce_is_thirty_two_random_bytes_in_hex() {
-        let (one, two) = (Nonce::random().unwrap(), Nonce::random().unwrap());
+        let (one, two) = (BearerNonce::random().unwrap(), BearerNonce::random().unwrap());
         assert_eq!(one.0.expose_secret().len(), 64);
         assert_ne!(one.0.expose_secret(), two.0.expose_secret());
     }

@@ -2,13 +2,13 @@
 
 use http::HeaderMap;
 
-use crate::upstream::Betas;
+use crate::upstream::BetaPolicy;
 
 /// What an upstream that takes only some betas is told, unless the configuration says otherwise.
-pub const ALLOWED_BETAS: [&str; 3] = ["interleaved-thinking", "context-management", "advanced-tool-use"];
+pub const DEFAULT_ALLOWED_BETAS: [&str; 3] = ["interleaved-thinking", "context-management", "advanced-tool-use"];
 
 /// The betas of a request that this upstream is told, in their order.
-pub(crate) fn for_upstream(headers: &HeaderMap, betas: Betas, allowed: &[String]) -> Vec<String> {
+pub(crate) fn filter_for_upstream(headers: &HeaderMap, betas: BetaPolicy, allowed: &[String]) -> Vec<String> {
     let sent = headers
         .get_all("anthropic-beta")
         .iter()
@@ -17,15 +17,15 @@ pub(crate) fn for_upstream(headers: &HeaderMap, betas: Betas, allowed: &[String]
         .map(str::trim)
         .filter(|beta| !beta.is_empty());
     let told = sent.filter(|beta| match betas {
-        Betas::All => true,
-        Betas::Allowed => allowed.iter().any(|prefix| is_edition_of(beta, prefix)),
-        Betas::None => false,
+        BetaPolicy::All => true,
+        BetaPolicy::Allowed => allowed.iter().any(|prefix| is_dated_version_of(beta, prefix)),
+        BetaPolicy::None => false,
     });
     told.map(str::to_owned).collect()
 }
 
 /// A beta is told with its edition only: the bare name says nothing about what is meant.
-fn is_edition_of(beta: &str, allowed: &str) -> bool {
+fn is_dated_version_of(beta: &str, allowed: &str) -> bool {
     beta.strip_prefix(allowed).and_then(|rest| rest.strip_prefix('-')).is_some_and(|edition| !edition.is_empty())
 }
 
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn the_beta_table() {
-        let allowed = ALLOWED_BETAS.map(str::to_owned);
+        let allowed = DEFAULT_ALLOWED_BETAS.map(str::to_owned);
         for (sent, all, some) in [
             (&[][..], "", ""),
             (
@@ -59,9 +59,9 @@ mod tests {
             for value in sent {
                 headers.append("anthropic-beta", HeaderValue::from_static(value));
             }
-            assert_eq!(for_upstream(&headers, Betas::All, &allowed).join(","), all, "{sent:?}");
-            assert_eq!(for_upstream(&headers, Betas::Allowed, &allowed).join(","), some, "{sent:?}");
-            assert!(for_upstream(&headers, Betas::None, &allowed).is_empty());
+            assert_eq!(filter_for_upstream(&headers, BetaPolicy::All, &allowed).join(","), all, "{sent:?}");
+            assert_eq!(filter_for_upstream(&headers, BetaPolicy::Allowed, &allowed).join(","), some, "{sent:?}");
+            assert!(filter_for_upstream(&headers, BetaPolicy::None, &allowed).is_empty());
         }
     }
 }

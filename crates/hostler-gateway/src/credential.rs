@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use secrecy::{ExposeSecret, SecretString};
 
 /// More is not a credential but a wrong path.
-const MAX_FILE_BYTES: u64 = 64 * 1024;
+const MAX_CREDENTIAL_FILE_BYTES: u64 = 64 * 1024;
 
 /// Gives the credential of one upstream.
 pub trait CredentialSource: Send + Sync + fmt::Debug {
@@ -24,42 +24,42 @@ pub trait CredentialSource: Send + Sync + fmt::Debug {
     fn current(&self) -> Result<Option<SecretString>, CredentialError>;
 
     /// Whether there is one, as far as can be said without asking anybody who may have to wait for a person.
-    fn standing(&self) -> Standing {
-        if self.current().is_ok() { Standing::Ready } else { Standing::Missing }
+    fn status(&self) -> CredentialStatus {
+        if self.current().is_ok() { CredentialStatus::Ready } else { CredentialStatus::Missing }
     }
 
     /// The same without waiting for anybody: one who has to be waited for is asked, and gives it another time.
     ///
     /// # Errors
     /// If there should be one and it cannot be had, or not yet.
-    fn at_once(&self) -> Result<Option<SecretString>, CredentialError> {
+    fn try_current(&self) -> Result<Option<SecretString>, CredentialError> {
         self.current()
     }
 
     /// What tells one credential from the next without looking at them; nothing where there is never another one.
-    fn stamp(&self) -> Option<Stamp> {
+    fn version(&self) -> Option<CredentialVersion> {
         None
     }
 
     /// The upstream refused this one: what was kept of it is forgotten.
-    fn refused(&self, _secret: &SecretString) {}
+    fn mark_rejected(&self, _secret: &SecretString) {}
 
     /// The upstream took this one: an earlier refusal was a mistake.
-    fn accepted(&self, _secret: &SecretString) {}
+    fn mark_accepted(&self, _secret: &SecretString) {}
 }
 
 /// When a credential was put where it is, and how long it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp(Option<SystemTime>, u64);
+pub struct CredentialVersion(Option<SystemTime>, u64);
 
-impl Stamp {
+impl CredentialVersion {
     /// The stamp of a file; nothing if it is not there.
-    fn of(path: &Path) -> Option<Self> {
+    fn of_file(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().as_ref().map(Self::from)
     }
 }
 
-impl From<&Metadata> for Stamp {
+impl From<&Metadata> for CredentialVersion {
     fn from(about: &Metadata) -> Self {
         Self(about.modified().ok(), about.len())
     }
@@ -67,13 +67,13 @@ impl From<&Metadata> for Stamp {
 
 /// Whether an upstream can be called, as far as its credential goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum CredentialStatus {
     /// There is one, or none is needed.
     Ready,
     /// There is none.
     Missing,
     /// There was one, and it is not good any more.
-    Over,
+    Expired,
 }
 
 /// Why a credential that should be there is not. Never quotes it.
@@ -104,49 +104,49 @@ impl CredentialSource for MissingCredential {
 /// A credential in a file, read again whenever the file has changed.
 pub struct FileCredential {
     path: PathBuf,
-    read: Mutex<Option<(Stamp, SecretString)>>,
+    cached: Mutex<Option<(CredentialVersion, SecretString)>>,
 }
 
 impl FileCredential {
     /// The whole content of this file, without the white space around it.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self { path, read: Mutex::default() }
+        Self { path, cached: Mutex::default() }
     }
 
-    fn failed(&self, why: impl fmt::Display) -> CredentialError {
+    fn file_error(&self, why: impl fmt::Display) -> CredentialError {
         CredentialError(format!("the credential file {} cannot be used: {why}", self.path.display()))
     }
 }
 
 impl CredentialSource for FileCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
-        let about = std::fs::metadata(&self.path).map_err(|error| self.failed(error))?;
-        let stamp = Stamp::from(&about);
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let about = std::fs::metadata(&self.path).map_err(|error| self.file_error(error))?;
+        let stamp = CredentialVersion::from(&about);
+        let mut read = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((seen, secret)) = &*read
             && *seen == stamp
         {
             return Ok(Some(secret.clone()));
         }
-        if about.len() > MAX_FILE_BYTES {
-            return Err(self.failed("it is too large"));
+        if about.len() > MAX_CREDENTIAL_FILE_BYTES {
+            return Err(self.file_error("it is too large"));
         }
-        let text = SecretString::from(std::fs::read_to_string(&self.path).map_err(|error| self.failed(error))?);
+        let text = SecretString::from(std::fs::read_to_string(&self.path).map_err(|error| self.file_error(error))?);
         let secret = SecretString::from(text.expose_secret().trim());
         if secret.expose_secret().is_empty() {
-            return Err(self.failed("it is empty"));
+            return Err(self.file_error("it is empty"));
         }
         *read = Some((stamp, secret.clone()));
         Ok(Some(secret))
     }
 
-    fn stamp(&self) -> Option<Stamp> {
-        Stamp::of(&self.path)
+    fn version(&self) -> Option<CredentialVersion> {
+        CredentialVersion::of_file(&self.path)
     }
 
-    fn refused(&self, _secret: &SecretString) {
-        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    fn mark_rejected(&self, _secret: &SecretString) {
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(shown(&source), "another");
         // The same length within one tick of the clock is only noticed once the upstream has refused the old one.
         std::fs::write(&path, "renewed\n").unwrap();
-        source.refused(&"another".into());
+        source.mark_rejected(&"another".into());
         assert_eq!(shown(&source), "renewed");
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Billionths in a dollar.
-const NANOS: u64 = 1_000_000_000;
+const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
 
 /// An amount of US dollars, exact to a billionth; never negative, and it stops at the largest amount instead of
 /// wrapping around.
@@ -23,7 +23,7 @@ impl Dollars {
     /// So many cents.
     #[must_use]
     pub const fn from_cents(cents: u64) -> Self {
-        Self(cents.saturating_mul(NANOS / 100))
+        Self(cents.saturating_mul(NANOS_PER_DOLLAR / 100))
     }
 
     /// The amount in billionths of a dollar.
@@ -34,13 +34,13 @@ impl Dollars {
 
     /// The sum of two amounts.
     #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
+    pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// What is left after taking `other` away; nothing, if that is more.
     #[must_use]
-    pub const fn minus(self, other: Self) -> Self {
+    pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
@@ -48,9 +48,9 @@ impl Dollars {
 /// As a person writes it: `$0.00`, `$12.50`, `$0.001305`.
 impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = format!("{:09}", self.0 % NANOS);
+        let digits = format!("{:09}", self.0 % NANOS_PER_DOLLAR);
         let fraction = digits.trim_end_matches('0');
-        write!(f, "${}.{fraction:0<2}", self.0 / NANOS)
+        write!(f, "${}.{fraction:0<2}", self.0 / NANOS_PER_DOLLAR)
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn sums_stop_at_the_ends() {
         let (one, most) = (Dollars::from_cents(100), Dollars::from_nanos(u64::MAX));
-        assert_eq!((most.plus(one), one.minus(most)), (most, Dollars::ZERO));
+        assert_eq!((most.saturating_add(one), one.saturating_sub(most)), (most, Dollars::ZERO));
         assert_eq!(Dollars::from_cents(u64::MAX), most);
     }
 }

@@ -12,7 +12,7 @@ use crate::sse;
 
 /// The error types of the Messages API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ErrorKind {
+pub(crate) enum ApiErrorKind {
     /// The request is malformed.
     InvalidRequest,
     /// The credential is missing or wrong.
@@ -34,27 +34,27 @@ pub(crate) enum ErrorKind {
 }
 
 /// One row per kind: its name on the wire and the status that it normally comes with.
-const KINDS: [(ErrorKind, &str, u16); 9] = [
-    (ErrorKind::InvalidRequest, "invalid_request_error", 400),
-    (ErrorKind::Authentication, "authentication_error", 401),
-    (ErrorKind::Permission, "permission_error", 403),
-    (ErrorKind::NotFound, "not_found_error", 404),
-    (ErrorKind::RequestTooLarge, "request_too_large", 413),
-    (ErrorKind::RateLimit, "rate_limit_error", 429),
-    (ErrorKind::Api, "api_error", 500),
-    (ErrorKind::Timeout, "timeout_error", 504),
-    (ErrorKind::Overloaded, "overloaded_error", 529),
+const ERROR_KINDS: [(ApiErrorKind, &str, u16); 9] = [
+    (ApiErrorKind::InvalidRequest, "invalid_request_error", 400),
+    (ApiErrorKind::Authentication, "authentication_error", 401),
+    (ApiErrorKind::Permission, "permission_error", 403),
+    (ApiErrorKind::NotFound, "not_found_error", 404),
+    (ApiErrorKind::RequestTooLarge, "request_too_large", 413),
+    (ApiErrorKind::RateLimit, "rate_limit_error", 429),
+    (ApiErrorKind::Api, "api_error", 500),
+    (ApiErrorKind::Timeout, "timeout_error", 504),
+    (ApiErrorKind::Overloaded, "overloaded_error", 529),
 ];
 
-impl ErrorKind {
+impl ApiErrorKind {
     /// The name that stands in `error.type`.
     pub(crate) fn name(self) -> &'static str {
-        KINDS.iter().find(|row| row.0 == self).map_or("api_error", |row| row.1)
+        ERROR_KINDS.iter().find(|row| row.0 == self).map_or("api_error", |row| row.1)
     }
 
     /// The kind that a status stands for; statuses without a kind of their own fall to the client's or server's side.
-    pub(crate) fn of_status(status: StatusCode) -> Self {
-        match KINDS.iter().find(|row| row.2 == status.as_u16()) {
+    pub(crate) fn from_status(status: StatusCode) -> Self {
+        match ERROR_KINDS.iter().find(|row| row.2 == status.as_u16()) {
             Some(row) => row.0,
             None if status.is_client_error() => Self::InvalidRequest,
             None => Self::Api,
@@ -62,8 +62,8 @@ impl ErrorKind {
     }
 
     /// The status for an error whose kind arrived by name, as in an `error` event; unknown names are 500.
-    pub(crate) fn status_of_name(name: &str) -> StatusCode {
-        KINDS
+    pub(crate) fn status_for_name(name: &str) -> StatusCode {
+        ERROR_KINDS
             .iter()
             .find(|row| row.1 == name)
             .and_then(|row| StatusCode::from_u16(row.2).ok())
@@ -73,15 +73,15 @@ impl ErrorKind {
 
 /// The error envelope, as sent and as read.
 #[derive(Debug, Serialize, Deserialize)]
-struct Envelope<'a> {
+struct ErrorBody<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    error: EnvelopeError<'a>,
+    error: ErrorDetail<'a>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct EnvelopeError<'a> {
+struct ErrorDetail<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -89,9 +89,9 @@ struct EnvelopeError<'a> {
 }
 
 /// The envelope's bytes.
-pub(crate) fn envelope(kind: ErrorKind, message: &str) -> Bytes {
+pub(crate) fn error_body(kind: ApiErrorKind, message: &str) -> Bytes {
     let envelope =
-        Envelope { kind: "error".into(), error: EnvelopeError { kind: kind.name().into(), message: message.into() } };
+        ErrorBody { kind: "error".into(), error: ErrorDetail { kind: kind.name().into(), message: message.into() } };
     match serde_json::to_vec(&envelope) {
         Ok(json) => json.into(),
         // Two borrowed strings always serialize; this arm only spares the callers a second error path.
@@ -102,20 +102,20 @@ pub(crate) fn envelope(kind: ErrorKind, message: &str) -> Bytes {
 }
 
 /// The `error.type` of a well-formed envelope; nothing if the bytes are something else.
-pub(crate) fn envelope_kind(json: &[u8]) -> Option<String> {
-    let envelope: Envelope<'_> = serde_json::from_slice(json).ok()?;
+pub(crate) fn error_body_kind(json: &[u8]) -> Option<String> {
+    let envelope: ErrorBody<'_> = serde_json::from_slice(json).ok()?;
     (envelope.kind == "error").then(|| envelope.error.kind.into_owned())
 }
 
 /// The message of a well-formed envelope.
-pub(crate) fn envelope_message(json: &[u8]) -> Option<String> {
-    let envelope: Envelope<'_> = serde_json::from_slice(json).ok()?;
+pub(crate) fn error_body_message(json: &[u8]) -> Option<String> {
+    let envelope: ErrorBody<'_> = serde_json::from_slice(json).ok()?;
     (envelope.kind == "error").then(|| envelope.error.message.into_owned())
 }
 
 /// The envelope as one server-sent `error` event, the way a started stream reports a failure.
-pub(crate) fn event(kind: ErrorKind, message: &str) -> Bytes {
-    sse::frame("error", &envelope(kind, message))
+pub(crate) fn error_event(kind: ApiErrorKind, message: &str) -> Bytes {
+    sse::encode_event("error", &error_body(kind, message))
 }
 
 /// A request's failure before the first byte of its answer: an ordinary HTTP response.
@@ -128,17 +128,17 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     /// An error of our own, with the status that is usual for its kind.
-    pub(crate) fn new(kind: ErrorKind, message: &str) -> Self {
-        Self::with_status(ErrorKind::status_of_name(kind.name()), kind, message)
+    pub(crate) fn new(kind: ApiErrorKind, message: &str) -> Self {
+        Self::with_status(ApiErrorKind::status_for_name(kind.name()), kind, message)
     }
 
     /// An error of our own whose status differs from the usual one.
-    pub(crate) fn with_status(status: StatusCode, kind: ErrorKind, message: &str) -> Self {
-        Self { status, headers: Box::default(), body: envelope(kind, message) }
+    pub(crate) fn with_status(status: StatusCode, kind: ApiErrorKind, message: &str) -> Self {
+        Self { status, headers: Box::default(), body: error_body(kind, message) }
     }
 
     /// An error that an upstream already put into an envelope.
-    pub(crate) fn passed_on(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
+    pub(crate) fn with_body(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
         Self { status, headers: Box::new(headers), body }
     }
 
@@ -161,24 +161,27 @@ mod tests {
 
     #[test]
     fn every_kind_survives_the_way_over_its_status() {
-        for (kind, name, status) in KINDS {
-            assert_eq!(ErrorKind::of_status(StatusCode::from_u16(status).unwrap()), kind);
-            assert_eq!(ErrorKind::status_of_name(name).as_u16(), status);
+        for (kind, name, status) in ERROR_KINDS {
+            assert_eq!(ApiErrorKind::from_status(StatusCode::from_u16(status).unwrap()), kind);
+            assert_eq!(ApiErrorKind::status_for_name(name).as_u16(), status);
         }
     }
 
     #[test]
     fn statuses_without_a_kind_fall_to_the_side_that_they_accuse() {
-        assert_eq!(ErrorKind::of_status(StatusCode::CONFLICT), ErrorKind::InvalidRequest);
-        assert_eq!(ErrorKind::of_status(StatusCode::BAD_GATEWAY), ErrorKind::Api);
+        assert_eq!(ApiErrorKind::from_status(StatusCode::CONFLICT), ApiErrorKind::InvalidRequest);
+        assert_eq!(ApiErrorKind::from_status(StatusCode::BAD_GATEWAY), ApiErrorKind::Api);
     }
 
     #[test]
     fn only_a_whole_envelope_counts_as_one() {
-        assert_eq!(envelope_kind(&envelope(ErrorKind::RateLimit, "a \"quoted\" word")).unwrap(), "rate_limit_error");
+        assert_eq!(
+            error_body_kind(&error_body(ApiErrorKind::RateLimit, "a \"quoted\" word")).unwrap(),
+            "rate_limit_error"
+        );
         for other in [&b"<html>"[..], b"{}", b"{\"error\":{\"type\":\"x\",\"message\":\"y\"}}", b"{\"type\":\"error\"}"]
         {
-            assert_eq!(envelope_kind(other), None);
+            assert_eq!(error_body_kind(other), None);
         }
     }
 }

@@ -6,17 +6,17 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
 
-use crate::auth::Nonce;
-use crate::envelope::{self, RequestEnvelope};
+use crate::auth::BearerNonce;
 use crate::model_id;
-use crate::sse::EventSplitter;
+use crate::request_fields::{self, MessagesRequestFields};
+use crate::sse::SseEventSplitter;
 use crate::upstream::UpstreamModel;
 
 /// The first bytes choose where to cut the rest: however it is chunked, the events are the same, and so are the
 /// bytes up to the last event's end.
 pub fn sse(data: &[u8]) {
     let (cuts, stream) = data.split_at(data.len().min(4));
-    let (passed, seen) = split([stream]);
+    let (passed, seen) = split_chunks([stream]);
     let mut chunks = Vec::new();
     let mut rest = stream;
     for cut in cuts.iter().map(|cut| usize::from(*cut)) {
@@ -25,8 +25,8 @@ pub fn sse(data: &[u8]) {
         rest = behind;
     }
     chunks.push(rest);
-    for other in [split(chunks), split(stream.chunks(1))] {
-        assert_eq!(named(&other.1), named(&seen), "the events depend on the chunks");
+    for other in [split_chunks(chunks), split_chunks(stream.chunks(1))] {
+        assert_eq!(named_events(&other.1), named_events(&seen), "the events depend on the chunks");
         let (shorter, longer) = if passed.len() < other.0.len() { (&passed, &other.0) } else { (&other.0, &passed) };
         // A CR ends an event at once; whether the LF behind it belongs to it shows only if both come together.
         assert!(longer.starts_with(shorter) && longer.len() - shorter.len() <= 1, "the bytes depend on the chunks");
@@ -34,11 +34,11 @@ pub fn sse(data: &[u8]) {
     assert!(stream.starts_with(&passed), "bytes were changed");
 }
 
-type Seen = Vec<(Option<Vec<u8>>, Vec<u8>)>;
+type SeenEvents = Vec<(Option<Vec<u8>>, Vec<u8>)>;
 
-fn split<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Seen) {
-    let mut splitter = EventSplitter::default();
-    let (mut passed, mut seen, mut bytes_seen) = (Vec::new(), Seen::new(), 0);
+fn split_chunks<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, SeenEvents) {
+    let mut splitter = SseEventSplitter::default();
+    let (mut passed, mut seen, mut bytes_seen) = (Vec::new(), SeenEvents::new(), 0);
     for chunk in chunks {
         let whole = splitter.push(Bytes::copy_from_slice(chunk), |event| {
             bytes_seen += event.len();
@@ -50,7 +50,7 @@ fn split<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Seen) {
     (passed, seen)
 }
 
-fn named(seen: &Seen) -> Vec<&(Option<Vec<u8>>, Vec<u8>)> {
+fn named_events(seen: &SeenEvents) -> Vec<&(Option<Vec<u8>>, Vec<u8>)> {
     seen.iter().filter(|(name, _)| name.is_some()).collect()
 }
 
@@ -58,13 +58,13 @@ fn named(seen: &Seen) -> Vec<&(Option<Vec<u8>>, Vec<u8>)> {
 pub fn body(data: &[u8]) {
     const OTHER: &str = "an \"other\" model \u{1f40e}";
     let parsed: Option<Value> = serde_json::from_slice(data).ok();
-    if let Ok(envelope) = RequestEnvelope::read(data) {
+    if let Ok(envelope) = MessagesRequestFields::parse(data) {
         let replaced = envelope.with_model(Bytes::copy_from_slice(data), OTHER);
-        let again = RequestEnvelope::read(&replaced).expect("what was taken is taken again");
+        let again = MessagesRequestFields::parse(&replaced).expect("what was taken is taken again");
         assert_eq!(again.model, OTHER);
         assert_eq!(again.stream, envelope.stream);
         let back = again.with_model(replaced.clone(), &envelope.model);
-        let returned = RequestEnvelope::read(&back).expect("and once more");
+        let returned = MessagesRequestFields::parse(&back).expect("and once more");
         assert_eq!(returned.model, envelope.model);
         if let Some(mut before) = parsed.clone() {
             assert_eq!(before["model"], envelope.model);
@@ -76,7 +76,7 @@ pub fn body(data: &[u8]) {
         }
     }
     // What passes unread may be more than a value can hold, such as a number beyond all bounds.
-    if let Some(renamed) = envelope::renamed(data, |model| Some(format!("{model}x")))
+    if let Some(renamed) = request_fields::rename_model(data, |model| Some(format!("{model}x")))
         && let Some(before) = parsed
     {
         let mut after: Value = serde_json::from_slice(&renamed).expect("JSON remains JSON");
@@ -98,25 +98,25 @@ pub fn model(data: &[u8]) {
     if let Some(form) = model_id::agent_form(one) {
         assert_eq!(model_id::agent_form(&form).as_deref(), Some(form.as_str()), "{one:?}");
         assert!(model_id::same_model(one, &form), "{one:?} became {form:?}");
-        let listed = [listed(other), listed(one)];
-        let found = model_id::find(&listed, &form).expect("a listed model is found by its form");
+        let listed = [listed_model(other), listed_model(one)];
+        let found = model_id::find_model(&listed, &form).expect("a listed model is found by its form");
         assert!(found.id == form || model_id::same_model(&found.id, one), "{one:?} found {:?}", found.id);
     }
-    let listed = [listed(one), listed(other)];
-    assert_eq!(model_id::find(&listed, other).map(|found| found.id.as_str()), Some(other));
+    let listed = [listed_model(one), listed_model(other)];
+    assert_eq!(model_id::find_model(&listed, other).map(|found| found.id.as_str()), Some(other));
 }
 
-fn listed(id: &str) -> UpstreamModel {
+fn listed_model(id: &str) -> UpstreamModel {
     UpstreamModel { id: id.to_owned(), name: String::new(), context_window: None, max_output: None, vision: None }
 }
 
 /// Only the bearer with the right nonce and an id is taken; a bearer that we minted always is.
 pub fn bearer(data: &[u8]) {
-    let nonce = Nonce::fixed("0123456789abcdef");
+    let nonce = BearerNonce::fixed("0123456789abcdef");
     let Ok(value) = HeaderValue::from_bytes(data) else { return };
     let mut headers = HeaderMap::new();
     headers.insert(header::AUTHORIZATION, value);
-    if let Ok(id) = nonce.check(&headers) {
+    if let Ok(id) = nonce.authenticate(&headers) {
         let text = std::str::from_utf8(data).expect("a bearer is text");
         let minted = format!("0123456789abcdef.{id}");
         assert!(!id.is_empty() && text.ends_with(&minted), "{text:?} was taken");
@@ -129,7 +129,7 @@ pub fn bearer(data: &[u8]) {
     {
         let minted = format!("Bearer 0123456789abcdef.{id}");
         headers.insert(header::AUTHORIZATION, HeaderValue::from_str(&minted).expect("visible characters"));
-        assert_eq!(nonce.check(&headers).ok(), Some(id), "our own bearer was refused");
+        assert_eq!(nonce.authenticate(&headers).ok(), Some(id), "our own bearer was refused");
     }
 }
 

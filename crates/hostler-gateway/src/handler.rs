@@ -10,51 +10,51 @@ use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Incoming};
 
 use crate::betas;
-use crate::connection::{Connection, TooBusy};
-use crate::envelope::{self, RequestEnvelope};
-use crate::error::{ApiError, ErrorKind};
-use crate::gateway::Shared;
-use crate::lease::Holder;
-use crate::limits::TooMuch;
+use crate::connection::{TooManyRequests, TrackedConnection};
+use crate::error::{ApiError, ApiErrorKind};
+use crate::forwarded_request::ForwardedRequest;
+use crate::gateway::GatewayState;
+use crate::lease::LeaseHolder;
+use crate::limits::LimitExceeded;
 use crate::model_id;
-use crate::models;
-use crate::observe::{self, ObservedRequest};
-use crate::passage::Passage;
-use crate::relay::{self, Relay, ResponseBody};
-use crate::upstream::{AnswerBody, UpstreamCall, UpstreamError};
-use crate::upstreams::{Offer, Resolved};
-use crate::usage::Meter;
+use crate::models_endpoint;
+use crate::relay::{self, ResponseBody, StreamRelay};
+use crate::request_fields::{self, MessagesRequestFields};
+use crate::request_observer::{self, ObservedRequest};
+use crate::upstream::{UpstreamError, UpstreamRequest, UpstreamResponseBody};
+use crate::upstream_registry::{ModelResolution, RegisteredUpstream};
+use crate::usage::TokenMeter;
 
 /// The largest body that is taken, the Messages API's own limit.
 const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 /// How long a refused request may go on sending before the refusal is written anyway.
-const DISCARD_TIME: Duration = Duration::from_secs(5);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers any request; failures are answers too.
-pub(crate) async fn answer(
-    shared: &Arc<Shared>,
-    connection: &Connection,
+pub(crate) async fn handle_request(
+    shared: &Arc<GatewayState>,
+    connection: &TrackedConnection,
     request: Request<Incoming>,
 ) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
     if let Err(refused) = shared.host_names.check(&parts) {
         tracing::debug!(method = %parts.method, path = parts.uri.path(), "a request for another host was refused");
-        discard(body).await;
+        discard_body(body).await;
         return refused.into_response();
     }
-    if let Some(text) = public(shared, &parts) {
+    if let Some(text) = public_response(shared, &parts) {
         return Response::new(Either::Left(Full::new(text)));
     }
-    let mut passage = Passage::begin(Arc::clone(shared), &parts.method, parts.uri.path());
+    let mut passage = ForwardedRequest::begin(Arc::clone(shared), &parts.method, parts.uri.path());
     let answered = match authenticate(shared, connection, &parts.headers) {
         Ok(holder) => {
-            passage.authenticated(&holder.id);
-            let answering = answer_caller(shared, &holder, &parts, body, &mut passage);
+            passage.set_lease(&holder.id);
+            let answering = handle_authenticated(shared, &holder, &parts, body, &mut passage);
             // Dropping the call is what cancels it upstream, here as when the client leaves.
-            holder.ended.run_until_cancelled(answering).await.unwrap_or_else(|| Err(ended()))
+            holder.cancellation.run_until_cancelled(answering).await.unwrap_or_else(|| Err(lease_ended_error()))
         }
         Err(refused) => {
-            discard(body).await;
+            discard_body(body).await;
             Err(refused)
         }
     };
@@ -62,100 +62,107 @@ pub(crate) async fn answer(
         tracing::debug!(method = %parts.method, path = parts.uri.path(), status = %error.status(), "a request failed");
         error.into_response()
     });
-    passage.answered(response.status());
+    passage.set_status(response.status());
     response
 }
 
 /// What anybody is told who can connect.
-fn public(shared: &Shared, parts: &Parts) -> Option<Bytes> {
+fn public_response(shared: &GatewayState, parts: &Parts) -> Option<Bytes> {
     match (&parts.method, parts.uri.path()) {
         (&Method::GET | &Method::HEAD, "/") => Some(Bytes::from_static(b"Hostler gateway\n")),
-        (&Method::GET, "/healthz") if shared.diagnostics => Some(Bytes::from_static(b"ok\n")),
-        (&Method::GET, "/metrics") if shared.diagnostics => {
-            Some(shared.metrics.text(*shared.in_flight.borrow()).into())
+        (&Method::GET, "/healthz") if shared.diagnostics_endpoints => Some(Bytes::from_static(b"ok\n")),
+        (&Method::GET, "/metrics") if shared.diagnostics_endpoints => {
+            Some(shared.metrics.render(*shared.in_flight.borrow()).into())
         }
         _ => None,
     }
 }
 
-fn authenticate(shared: &Shared, connection: &Connection, headers: &HeaderMap) -> Result<Arc<Holder>, ApiError> {
-    let id = shared.nonce.check(headers)?;
+fn authenticate(
+    shared: &GatewayState,
+    connection: &TrackedConnection,
+    headers: &HeaderMap,
+) -> Result<Arc<LeaseHolder>, ApiError> {
+    let id = shared.nonce.authenticate(headers)?;
     let holder = shared.registry.find(id).ok_or_else(|| {
         ApiError::new(
-            ErrorKind::Authentication,
+            ApiErrorKind::Authentication,
             "The bearer belongs to no agent that is running; it may have been revoked.",
         )
     })?;
-    connection.authenticated().map_err(|TooBusy| {
+    connection.mark_authenticated().map_err(|TooManyRequests| {
         let message = "The gateway answers as many requests as it may; try again in a moment.";
-        ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Overloaded, message)
+        ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ApiErrorKind::Overloaded, message)
     })?;
     Ok(holder)
 }
 
-async fn answer_caller(
-    shared: &Arc<Shared>,
-    holder: &Arc<Holder>,
+async fn handle_authenticated(
+    shared: &Arc<GatewayState>,
+    holder: &Arc<LeaseHolder>,
     parts: &Parts,
     body: Incoming,
-    passage: &mut Passage,
+    passage: &mut ForwardedRequest,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let body = read(body, shared.connections.limits().body_timeout).await?;
+    let body = read_body(body, shared.connections.limits().body_timeout).await?;
     if let Some(observer) = &shared.observer {
         observer.observe(ObservedRequest {
             lease: holder.id.clone(),
             method: parts.method.to_string(),
             path: parts.uri.to_string(),
-            headers: observe::redacted(&parts.headers),
+            headers: request_observer::redact_headers(&parts.headers),
             body: body.clone(),
         });
     }
     let path = parts.uri.path();
     match (&parts.method, path) {
-        (&Method::POST, "/v1/messages") => messages(shared, holder, parts, body, passage).await,
-        (&Method::POST, "/v1/messages/count_tokens") => count_tokens(shared, holder, parts, body, passage).await,
-        (&Method::GET, "/v1/models") => models::list(shared, holder).await,
-        (&Method::GET, _) if let Some(id) = path.strip_prefix("/v1/models/") => models::one(shared, holder, id).await,
+        (&Method::POST, "/v1/messages") => handle_messages(shared, holder, parts, body, passage).await,
+        (&Method::POST, "/v1/messages/count_tokens") => handle_count_tokens(shared, holder, parts, body, passage).await,
+        (&Method::GET, "/v1/models") => models_endpoint::list_models(shared, holder).await,
+        (&Method::GET, _) if let Some(id) = path.strip_prefix("/v1/models/") => {
+            models_endpoint::get_model(shared, holder, id).await
+        }
         (method, path) => {
             let message = format!(
                 "There is no {method} {path} here; the gateway serves POST /v1/messages, POST /v1/messages/count_tokens \
                  and GET /v1/models."
             );
-            Err(ApiError::new(ErrorKind::NotFound, &message))
+            Err(ApiError::new(ApiErrorKind::NotFound, &message))
         }
     }
 }
 
 /// A request on its way to the upstream that was chosen for it.
-struct Routed {
-    offer: Arc<Offer>,
-    call: UpstreamCall,
+struct RoutedRequest {
+    target: Arc<RegisteredUpstream>,
+    request: UpstreamRequest,
 }
 
 /// Chooses the upstream, and puts the request into the words that it knows.
-async fn route(
-    shared: &Shared,
-    holder: &Holder,
+async fn route_request(
+    shared: &GatewayState,
+    holder: &LeaseHolder,
     parts: &Parts,
     body: Bytes,
-    passage: &mut Passage,
-) -> Result<Routed, ApiError> {
-    let envelope = RequestEnvelope::read(&body)?;
-    passage.taken_on();
-    let offers = shared.offers();
-    let (offer, asked) = offers.route(holder.reach(), &envelope.model)?;
-    passage.routed(&offer.name, asked);
+    passage: &mut ForwardedRequest,
+) -> Result<RoutedRequest, ApiError> {
+    let envelope = MessagesRequestFields::parse(&body)?;
+    passage.mark_in_flight();
+    let offers = shared.upstreams();
+    let (offer, asked) = offers.route(holder.upstream_scope(), &envelope.model)?;
+    passage.set_route(&offer.name, asked);
     let model = match offer.resolve(asked).await {
-        Ok(Resolved::Model(model)) => model,
-        Ok(Resolved::Unknown) => {
+        Ok(ModelResolution::Model(model)) => model,
+        Ok(ModelResolution::Unknown) => {
             let message = format!("The upstream {} has no model {asked:?}; see /v1/models.", offer.name);
-            return Err(ApiError::new(ErrorKind::NotFound, &message));
+            return Err(ApiError::new(ApiErrorKind::NotFound, &message));
         }
-        Err(error) => return Err(refused(holder, offer, error)),
+        Err(error) => return Err(upstream_error(holder, offer, error)),
     };
-    passage.routed(&offer.name, &model);
-    let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas());
-    let call = UpstreamCall {
+    passage.set_route(&offer.name, &model);
+    let betas =
+        betas::filter_for_upstream(&parts.headers, offer.upstream.capabilities().betas, &shared.allowed_betas());
+    let call = UpstreamRequest {
         body: envelope.with_model(body, &model),
         model,
         stream: envelope.stream,
@@ -163,61 +170,61 @@ async fn route(
         betas,
         beta_endpoint: parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "beta=true")),
     };
-    Ok(Routed { offer: Arc::clone(offer), call })
+    Ok(RoutedRequest { target: Arc::clone(offer), request: call })
 }
 
 /// `POST /v1/messages`, streaming or not.
-async fn messages(
-    shared: &Shared,
-    holder: &Arc<Holder>,
+async fn handle_messages(
+    shared: &GatewayState,
+    holder: &Arc<LeaseHolder>,
     parts: &Parts,
     body: Bytes,
-    passage: &mut Passage,
+    passage: &mut ForwardedRequest,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let Routed { offer, call } = route(shared, holder, parts, body, passage).await?;
-    let permit = shared.desk.admit(&holder.account).await.map_err(|too_much| over_limit(holder, too_much))?;
-    let mut meter = Meter::start(Arc::clone(holder), permit, shared.price(&call.model));
-    let failed = |error| refused(holder, &offer, error);
+    let RoutedRequest { target: offer, request: call } = route_request(shared, holder, parts, body, passage).await?;
+    let permit = shared.admission.admit(&holder.account).await.map_err(|too_much| limit_error(holder, too_much))?;
+    let mut meter = TokenMeter::start(Arc::clone(holder), permit, shared.price(&call.model));
+    let failed = |error| upstream_error(holder, &offer, error);
     let answer = offer.upstream.messages(call).await.map_err(failed)?;
     let body = match answer.body {
-        AnswerBody::Whole(body) => {
-            meter.see_body(&body);
-            passage.used(meter.tokens());
-            Either::Left(Full::new(envelope::renamed(&body, model_id::agent_form).unwrap_or(body)))
+        UpstreamResponseBody::Whole(body) => {
+            meter.read_message(&body);
+            passage.set_tokens(meter.tokens());
+            Either::Left(Full::new(request_fields::rename_model(&body, model_id::agent_form).unwrap_or(body)))
         }
-        AnswerBody::Events(events) => {
+        UpstreamResponseBody::Events(events) => {
             let upstream = Arc::clone(&offer.upstream);
-            let relay = Relay::begin(events, upstream, meter, holder.ended.clone(), passage).await;
+            let relay = StreamRelay::begin(events, upstream, meter, holder.cancellation.clone(), passage).await;
             Either::Right(relay.map_err(failed)?)
         }
     };
-    Ok(respond(answer.headers, body))
+    Ok(build_response(answer.headers, body))
 }
 
 /// `POST /v1/messages/count_tokens`.
-async fn count_tokens(
-    shared: &Shared,
-    holder: &Arc<Holder>,
+async fn handle_count_tokens(
+    shared: &GatewayState,
+    holder: &Arc<LeaseHolder>,
     parts: &Parts,
     body: Bytes,
-    passage: &mut Passage,
+    passage: &mut ForwardedRequest,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let Routed { offer, call } = route(shared, holder, parts, body, passage).await?;
+    let RoutedRequest { target: offer, request: call } = route_request(shared, holder, parts, body, passage).await?;
     // It counts as a request of its own: an upstream answers it, or the gateway itself with as much work.
-    let permit = shared.desk.admit(&holder.account).await.map_err(|too_much| over_limit(holder, too_much))?;
-    let _meter = Meter::start(Arc::clone(holder), permit, None);
-    let call = UpstreamCall { stream: false, ..call };
-    let answer = offer.upstream.count_tokens(call).await.map_err(|error| refused(holder, &offer, error))?;
+    let permit = shared.admission.admit(&holder.account).await.map_err(|too_much| limit_error(holder, too_much))?;
+    let _meter = TokenMeter::start(Arc::clone(holder), permit, None);
+    let call = UpstreamRequest { stream: false, ..call };
+    let answer = offer.upstream.count_tokens(call).await.map_err(|error| upstream_error(holder, &offer, error))?;
     match answer.body {
-        AnswerBody::Whole(body) => Ok(respond(answer.headers, Either::Left(Full::new(body)))),
-        AnswerBody::Events(_) => {
+        UpstreamResponseBody::Whole(body) => Ok(build_response(answer.headers, Either::Left(Full::new(body)))),
+        UpstreamResponseBody::Events(_) => {
             let reason = "a count was asked for and a stream came".to_owned();
-            Err(refused(holder, &offer, UpstreamError::Unintelligible { reason }))
+            Err(upstream_error(holder, &offer, UpstreamError::InvalidResponse { reason }))
         }
     }
 }
 
-fn respond(headers: HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
+fn build_response(headers: HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
     let content_type = match &body {
         Either::Left(_) => "application/json",
         Either::Right(_) => "text/event-stream",
@@ -232,38 +239,38 @@ fn respond(headers: HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
 }
 
 /// The answer to a request that the limits do not let through.
-fn over_limit(holder: &Holder, too_much: TooMuch) -> ApiError {
+fn limit_error(holder: &LeaseHolder, too_much: LimitExceeded) -> ApiError {
     let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
-    tracing::info!(session, chat, reached = %too_much.reached, "a request was refused");
-    too_much.into_error()
+    tracing::info!(session, chat, reached = %too_much.limit, "a request was refused");
+    too_much.into_api_error()
 }
 
 /// What the client is told about a failed call; the log is told whose it was.
-fn refused(holder: &Holder, offer: &Offer, error: UpstreamError) -> ApiError {
+fn upstream_error(holder: &LeaseHolder, offer: &RegisteredUpstream, error: UpstreamError) -> ApiError {
     let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
     tracing::warn!(session, chat, upstream = offer.name, %error, "the upstream call failed");
-    relay::refusal(error)
+    relay::into_api_error(error)
 }
 
-fn ended() -> ApiError {
-    ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Api, relay::ENDED)
+fn lease_ended_error() -> ApiError {
+    ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ApiErrorKind::Api, relay::LEASE_ENDED_MESSAGE)
 }
 
 /// Reads the whole body, up to the limit; each piece of it has so long to arrive.
-async fn read(mut body: Incoming, timeout: Duration) -> Result<Bytes, ApiError> {
+async fn read_body(mut body: Incoming, timeout: Duration) -> Result<Bytes, ApiError> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced <= MAX_BODY_BYTES {
         let mut read = BytesMut::with_capacity(announced);
         loop {
             let frame = tokio::time::timeout(timeout, body.frame()).await.map_err(|_| {
                 let message = "The request's body did not arrive in time; send it again.";
-                ApiError::with_status(StatusCode::REQUEST_TIMEOUT, ErrorKind::InvalidRequest, message)
+                ApiError::with_status(StatusCode::REQUEST_TIMEOUT, ApiErrorKind::InvalidRequest, message)
             })?;
             let Some(frame) = frame else {
                 return Ok(read.freeze());
             };
             let frame = frame.map_err(|error| {
-                ApiError::new(ErrorKind::InvalidRequest, &format!("The body could not be read to its end: {error}."))
+                ApiError::new(ApiErrorKind::InvalidRequest, &format!("The body could not be read to its end: {error}."))
             })?;
             let data = frame.into_data().unwrap_or_default();
             if read.len() + data.len() > MAX_BODY_BYTES {
@@ -272,13 +279,13 @@ async fn read(mut body: Incoming, timeout: Duration) -> Result<Bytes, ApiError> 
             read.extend_from_slice(&data);
         }
     }
-    discard(body).await;
-    Err(ApiError::new(ErrorKind::RequestTooLarge, "The body is larger than 32 MB; send less in one request."))
+    discard_body(body).await;
+    Err(ApiError::new(ApiErrorKind::RequestTooLarge, "The body is larger than 32 MB; send less in one request."))
 }
 
 /// Reads on and forgets, within bounds. A connection that is closed while its peer still writes is reset, and the
 /// peer would see that instead of our answer.
-async fn discard(mut body: Incoming) {
+async fn discard_body(mut body: Incoming) {
     let reading = async {
         let mut left = 2 * MAX_BODY_BYTES;
         while let Some(Ok(frame)) = body.frame().await {
@@ -288,5 +295,5 @@ async fn discard(mut body: Incoming) {
             }
         }
     };
-    let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
+    let _ = tokio::time::timeout(DISCARD_TIMEOUT, reading).await;
 }

@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::auth::Nonce;
-use crate::limits::{Account, Desk, SessionStatus};
-use crate::upstreams::Reach;
-use crate::usage::{UsageCell, UsageTotals};
+use crate::auth::BearerNonce;
+use crate::limits::{AdmissionControl, SessionAccount, SessionUsageStatus};
+use crate::upstream_registry::UpstreamScope;
+use crate::usage::{LeaseUsage, UsageTotals};
 
 /// What an agent process is registered for. The session is what its requests are counted
 /// and limited for; the chat is carried for logs only.
@@ -29,8 +29,8 @@ pub struct Lease {
 /// A registered caller. Dropping it makes its bearer worthless and ends the calls that still use it.
 pub struct Registration {
     bearer: SecretString,
-    holder: Arc<Holder>,
-    registry: Arc<Registry>,
+    holder: Arc<LeaseHolder>,
+    registry: Arc<LeaseRegistry>,
 }
 
 impl Registration {
@@ -54,7 +54,7 @@ impl Registration {
 
     /// What its session has used, may use and waits for, now and whenever that changes.
     #[must_use]
-    pub fn status(&self) -> watch::Receiver<SessionStatus> {
+    pub fn status(&self) -> watch::Receiver<SessionUsageStatus> {
         self.holder.account.status()
     }
 
@@ -67,7 +67,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.registry.remove(&self.holder.id);
-        self.holder.ended.cancel();
+        self.holder.cancellation.cancel();
     }
 }
 
@@ -81,61 +81,61 @@ impl fmt::Debug for Registration {
 }
 
 /// A caller as the request path sees it.
-pub(crate) struct Holder {
+pub(crate) struct LeaseHolder {
     pub(crate) id: String,
     /// Absent for callers that were let in without a registration.
     pub(crate) lease: Option<Lease>,
-    pub(crate) usage: UsageCell,
+    pub(crate) usage: LeaseUsage,
     /// Where its requests are admitted and counted.
-    pub(crate) account: Arc<Account>,
+    pub(crate) account: Arc<SessionAccount>,
     /// Cancelled when the lease is revoked or the gateway stops.
-    pub(crate) ended: CancellationToken,
+    pub(crate) cancellation: CancellationToken,
 }
 
-impl Holder {
+impl LeaseHolder {
     /// Which upstreams its requests may go to.
-    pub(crate) fn reach(&self) -> Reach<'_> {
+    pub(crate) fn upstream_scope(&self) -> UpstreamScope<'_> {
         match &self.lease {
-            Some(lease) => Reach::One(lease.upstream.as_deref()),
-            None => Reach::All,
+            Some(lease) => UpstreamScope::Single(lease.upstream.as_deref()),
+            None => UpstreamScope::All,
         }
     }
 }
 
 /// The leases that are alive.
-pub(crate) struct Registry {
-    holders: RwLock<HashMap<String, Arc<Holder>>>,
+pub(crate) struct LeaseRegistry {
+    holders: RwLock<HashMap<String, Arc<LeaseHolder>>>,
     accept_unregistered: bool,
-    desk: Arc<Desk>,
+    admission: Arc<AdmissionControl>,
     stop: CancellationToken,
 }
 
-impl Registry {
-    pub(crate) fn new(accept_unregistered: bool, desk: Arc<Desk>, stop: CancellationToken) -> Self {
-        Self { holders: RwLock::default(), accept_unregistered, desk, stop }
+impl LeaseRegistry {
+    pub(crate) fn new(accept_unregistered: bool, admission: Arc<AdmissionControl>, stop: CancellationToken) -> Self {
+        Self { holders: RwLock::default(), accept_unregistered, admission, stop }
     }
 
-    pub(crate) fn register(self: &Arc<Self>, lease: Lease, nonce: &Nonce) -> Registration {
-        let holder = Arc::new(self.holder(Uuid::new_v4().simple().to_string(), Some(lease)));
+    pub(crate) fn register(self: &Arc<Self>, lease: Lease, nonce: &BearerNonce) -> Registration {
+        let holder = Arc::new(self.new_holder(Uuid::new_v4().simple().to_string(), Some(lease)));
         self.holders.write().unwrap_or_else(PoisonError::into_inner).insert(holder.id.clone(), Arc::clone(&holder));
-        Registration { bearer: nonce.bearer(&holder.id), holder, registry: Arc::clone(self) }
+        Registration { bearer: nonce.mint_bearer(&holder.id), holder, registry: Arc::clone(self) }
     }
 
     /// The caller with this id; nobody if it is unknown and only registered ones are served.
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Holder>> {
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<LeaseHolder>> {
         let known = self.holders.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-        known.or_else(|| self.accept_unregistered.then(|| Arc::new(self.holder(id.to_owned(), None))))
+        known.or_else(|| self.accept_unregistered.then(|| Arc::new(self.new_holder(id.to_owned(), None))))
     }
 
     fn remove(&self, id: &str) {
         self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    fn holder(&self, id: String, lease: Option<Lease>) -> Holder {
+    fn new_holder(&self, id: String, lease: Option<Lease>) -> LeaseHolder {
         let account = match &lease {
-            Some(lease) => self.desk.account(&lease.session),
-            None => self.desk.guest(&id),
+            Some(lease) => self.admission.account(&lease.session),
+            None => self.admission.unregistered_account(&id),
         };
-        Holder { id, lease, usage: UsageCell::default(), account, ended: self.stop.child_token() }
+        LeaseHolder { id, lease, usage: LeaseUsage::default(), account, cancellation: self.stop.child_token() }
     }
 }

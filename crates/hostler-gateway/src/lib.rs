@@ -16,63 +16,69 @@
 
 mod auth;
 mod betas;
-mod catalogue;
 mod connection;
 mod credential;
 mod dollars;
-mod envelope;
 mod error;
+mod forwarded_request;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;
 mod handler;
-mod host_names;
+mod host_header;
 mod lease;
 mod ledger;
 mod limits;
 mod metrics;
 mod model_cache;
+mod model_catalog;
 mod model_id;
-mod models;
-mod observe;
-mod passage;
+mod models_endpoint;
 mod prices;
 mod relay;
+mod request_fields;
+mod request_observer;
 mod server;
 mod sign_in;
 mod sse;
 mod upstream;
-mod upstreams;
+mod upstream_registry;
 mod usage;
 
-pub use betas::ALLOWED_BETAS;
-pub use catalogue::Model;
-pub use connection::ConnectionLimits;
+pub use betas::DEFAULT_ALLOWED_BETAS;
+pub use connection::GatewayConnectionLimits;
 pub use credential::keyring::{Keyring, SystemKeyring};
-pub use credential::vault::{CredentialVault, Kept, Place, StoredCredential};
+pub use credential::vault::{CredentialLocation, CredentialVault, SavedCredential, StoredCredential};
 pub use credential::{
-    CredentialError, CredentialSource, FileCredential, FixedCredential, MissingCredential, Stamp, Standing,
+    CredentialError, CredentialSource, CredentialStatus, CredentialVersion, FileCredential, FixedCredential,
+    MissingCredential,
 };
 pub use dollars::Dollars;
-pub use gateway::{Choice, Gateway, GatewayConfig, GatewayError};
+pub use gateway::{Gateway, GatewayConfig, GatewayError, ModelSelection};
 pub use lease::{Lease, Registration};
 pub use ledger::LedgerError;
-pub use limits::{Budget, Held, Limits, Measure, OverLimit, Reached, Scope, SessionLimits, SessionStatus};
-pub use observe::{Ending, FinishedRequest, ObservedRequest, RequestLog, RequestObserver};
-pub use prices::{BadPattern, Price, Prices};
-pub use sign_in::{BroughtCredential, Protected, Resource, SignInError, SignInTurn, SignIns};
+pub use limits::{
+    GatewayLimits, LimitMetric, LimitScope, OverLimitPolicy, ReachedLimit, SessionLimits, SessionUsageStatus,
+    UsageBudget, WaitingRequest,
+};
+pub use model_catalog::AvailableModel;
+pub use prices::{InvalidPricePattern, ModelPrice, PriceList};
+pub use request_observer::{FinishedRequest, ObservedRequest, RequestLog, RequestObserver, RequestOutcome};
+pub use sign_in::{
+    ProtectedResource, ProtectedResourceStatus, ProvidedCredential, SignInError, SignInSequence, SignInStore,
+};
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
 pub use upstream::copilot::{
-    Clock, CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, DeviceCode, DeviceLoginConfig,
-    GITHUB_API_URL, GITHUB_URL, LoginError, SystemClock, device_login, device_login_by,
+    CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, DeviceCode, DeviceLoginConfig, DeviceLoginError,
+    GITHUB_API_URL, GITHUB_URL, SystemWallClock, WallClock, device_login, device_login_with_clock,
 };
-pub use upstream::http::Timeouts;
-pub use upstream::openai::{Dialect, LaterSystem, OpenAiConfig, OpenAiUpstream, TokenLimit};
+pub use upstream::http_client::UpstreamTimeouts;
+pub use upstream::openai::{ChatDialect, LateSystemRole, OpenAiConfig, OpenAiUpstream, TokenLimitField};
 pub use upstream::scripted::ScriptedUpstream;
 pub use upstream::{
-    AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,
-    UpstreamError, UpstreamModel,
+    BetaPolicy, EventByteStream, UnknownModelPolicy, Upstream, UpstreamCapabilities, UpstreamError,
+    UpstreamErrorResponse, UpstreamModel, UpstreamRequest, UpstreamResponse, UpstreamResponseBody,
 };
-pub use upstreams::{NamedUpstream, Upstreams, UpstreamsError};
+pub use upstream_registry::{NamedUpstream, Upstreams, UpstreamsError};
 pub use usage::{TokenCounts, UsageTotals};

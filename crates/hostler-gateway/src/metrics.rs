@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::observe::{Ending, FinishedRequest};
+use crate::request_observer::{FinishedRequest, RequestOutcome};
 
 /// Upper bounds of the histograms' buckets, in seconds.
-const BOUNDS: [f64; 10] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0, 300.0];
+const BUCKET_BOUNDS_SECONDS: [f64; 10] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0, 300.0];
 
 /// What has been counted since the start.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Metrics(Mutex<Counts>);
 #[derive(Default)]
 struct Counts {
     /// By upstream, status and ending. The names are ours, so there are few.
-    requests: BTreeMap<(String, u16, Ending), u64>,
+    requests: BTreeMap<(String, u16, RequestOutcome), u64>,
     /// By upstream and kind.
     tokens: BTreeMap<(String, &'static str), u64>,
     first_event: Histogram,
@@ -26,15 +26,15 @@ struct Counts {
 
 #[derive(Default)]
 struct Histogram {
-    buckets: [u64; BOUNDS.len()],
+    buckets: [u64; BUCKET_BOUNDS_SECONDS.len()],
     count: u64,
     sum: f64,
 }
 
 impl Histogram {
-    fn see(&mut self, time: Duration) {
+    fn observe(&mut self, time: Duration) {
         let seconds = time.as_secs_f64();
-        for (bound, bucket) in BOUNDS.iter().zip(&mut self.buckets) {
+        for (bound, bucket) in BUCKET_BOUNDS_SECONDS.iter().zip(&mut self.buckets) {
             *bucket += u64::from(seconds <= *bound);
         }
         self.count += 1;
@@ -42,50 +42,55 @@ impl Histogram {
     }
 
     fn write(&self, name: &str, help: &str, text: &mut String) {
-        head(text, name, "histogram", help);
-        for (bound, bucket) in BOUNDS.iter().zip(&self.buckets) {
-            line(text, &format!("{name}_bucket{{le=\"{bound}\"}}"), bucket);
+        write_metric_header(text, name, "histogram", help);
+        for (bound, bucket) in BUCKET_BOUNDS_SECONDS.iter().zip(&self.buckets) {
+            write_sample(text, &format!("{name}_bucket{{le=\"{bound}\"}}"), bucket);
         }
-        line(text, &format!("{name}_bucket{{le=\"+Inf\"}}"), self.count);
-        line(text, &format!("{name}_sum"), self.sum);
-        line(text, &format!("{name}_count"), self.count);
+        write_sample(text, &format!("{name}_bucket{{le=\"+Inf\"}}"), self.count);
+        write_sample(text, &format!("{name}_sum"), self.sum);
+        write_sample(text, &format!("{name}_count"), self.count);
     }
 }
 
 impl Metrics {
-    pub(crate) fn finished(&self, request: &FinishedRequest) {
+    pub(crate) fn record(&self, request: &FinishedRequest) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let upstream = request.upstream.clone().unwrap_or_default();
         let status = request.status.unwrap_or_default();
-        *counts.requests.entry((upstream.clone(), status, request.ending)).or_default() += 1;
+        *counts.requests.entry((upstream.clone(), status, request.outcome)).or_default() += 1;
         for (kind, count) in request.tokens.by_kind() {
             if count > 0 {
                 *counts.tokens.entry((upstream.clone(), kind)).or_default() += count;
             }
         }
-        if let Some(first_event) = request.first_event {
-            counts.first_event.see(first_event);
+        if let Some(first_event) = request.time_to_first_event {
+            counts.first_event.observe(first_event);
         }
-        counts.duration.see(request.duration);
+        counts.duration.observe(request.duration);
     }
 
     /// All of it as text.
-    pub(crate) fn text(&self, in_flight: usize) -> String {
+    pub(crate) fn render(&self, in_flight: usize) -> String {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
         let name = "hostler_gateway_requests_in_flight";
-        head(&mut text, name, "gauge", "Requests that are being answered.");
-        line(&mut text, name, in_flight);
+        write_metric_header(&mut text, name, "gauge", "Requests that are being answered.");
+        write_sample(&mut text, name, in_flight);
         let name = "hostler_gateway_requests_total";
-        head(&mut text, name, "counter", "Requests that are over; status 0 if the client left before one was known.");
+        write_metric_header(
+            &mut text,
+            name,
+            "counter",
+            "Requests that are over; status 0 if the client left before one was known.",
+        );
         for ((upstream, status, ending), count) in &counts.requests {
             let labels = format!("upstream=\"{upstream}\",status=\"{status}\",ending=\"{}\"", ending.as_str());
-            line(&mut text, &format!("{name}{{{labels}}}"), count);
+            write_sample(&mut text, &format!("{name}{{{labels}}}"), count);
         }
         let name = "hostler_gateway_tokens_total";
-        head(&mut text, name, "counter", "Tokens that the upstreams counted.");
+        write_metric_header(&mut text, name, "counter", "Tokens that the upstreams counted.");
         for ((upstream, kind), count) in &counts.tokens {
-            line(&mut text, &format!("{name}{{upstream=\"{upstream}\",kind=\"{kind}\"}}"), count);
+            write_sample(&mut text, &format!("{name}{{upstream=\"{upstream}\",kind=\"{kind}\"}}"), count);
         }
         counts.first_event.write(
             "hostler_gateway_first_event_seconds",
@@ -97,11 +102,11 @@ impl Metrics {
     }
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+fn write_metric_header(text: &mut String, name: &str, kind: &str, help: &str) {
     // Writing to a string does not fail.
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
+fn write_sample(text: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = writeln!(text, "{name} {value}");
 }

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::upstream::UpstreamModel;
-use crate::upstreams::Offers;
+use crate::upstream_registry::UpstreamRegistry;
 
-const FILE: &str = "models.json";
+const FILE_NAME: &str = "models.json";
 /// A larger file is not one of ours.
-const MAX_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// By the upstream's name.
-type Lists = BTreeMap<String, List>;
+type CachedLists = BTreeMap<String, CachedList>;
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct List {
+struct CachedList {
     /// A list counts only for an upstream of the same kind.
     kind: String,
     models: Vec<UpstreamModel>,
@@ -30,29 +30,29 @@ pub(crate) struct ModelCache {
 
 impl ModelCache {
     pub(crate) fn new(dir: &Path) -> Self {
-        Self { path: dir.join(FILE) }
+        Self { path: dir.join(FILE_NAME) }
     }
 
     /// Tells the upstreams what an earlier run knew. A file that cannot be read is as good as none.
-    pub(crate) fn recall(&self, offers: &Offers) {
+    pub(crate) fn restore(&self, offers: &UpstreamRegistry) {
         let mut lists = self.read();
         for offer in offers.all() {
             if let Some(list) = lists.remove(&offer.name)
                 && list.kind == offer.upstream.kind()
                 && !list.models.is_empty()
             {
-                offer.models.remember(list.models);
+                offer.models.restore(list.models);
             }
         }
     }
 
     /// Writes down what is known now, unless that is in the file already.
-    pub(crate) fn keep(&self, offers: &Offers) {
+    pub(crate) fn save(&self, offers: &UpstreamRegistry) {
         let before = self.read();
         let mut lists = before.clone();
         for offer in offers.all() {
-            if let Some(models) = offer.models.known() {
-                let list = List { kind: offer.upstream.kind().to_owned(), models: models.to_vec() };
+            if let Some(models) = offer.models.cached() {
+                let list = CachedList { kind: offer.upstream.kind().to_owned(), models: models.to_vec() };
                 lists.insert(offer.name.clone(), list);
             }
         }
@@ -63,13 +63,13 @@ impl ModelCache {
         }
     }
 
-    fn read(&self) -> Lists {
-        let small = std::fs::metadata(&self.path).is_ok_and(|about| about.len() <= MAX_BYTES);
+    fn read(&self) -> CachedLists {
+        let small = std::fs::metadata(&self.path).is_ok_and(|about| about.len() <= MAX_FILE_BYTES);
         let json = if small { std::fs::read(&self.path).unwrap_or_default() } else { Vec::new() };
         serde_json::from_slice(&json).unwrap_or_default()
     }
 
-    fn write(&self, lists: &Lists) -> std::io::Result<()> {
+    fn write(&self, lists: &CachedLists) -> std::io::Result<()> {
         let json = serde_json::to_vec_pretty(lists)?;
         let new = self.path.with_extension("json.new");
         std::fs::write(&new, json)?;

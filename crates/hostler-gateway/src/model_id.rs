@@ -22,11 +22,12 @@ struct ClaudeId<'a> {
 impl<'a> ClaudeId<'a> {
     fn parse(id: &'a str) -> Option<Self> {
         let mut words = id.strip_prefix("claude-")?.split('-').peekable();
-        let version_first = words.peek().is_some_and(|word| version(word).is_some());
+        let version_first = words.peek().is_some_and(|word| parse_version(word).is_some());
         let mut family = if version_first { None } else { words.next().filter(|word| is_name(word)) };
-        let (major, mut minor) = version(words.next()?)?;
+        let (major, mut minor) = parse_version(words.next()?)?;
         if minor.is_none() {
-            minor = words.next_if(|word| matches!(version(word), Some((_, None)))).and_then(|word| word.parse().ok());
+            minor =
+                words.next_if(|word| matches!(parse_version(word), Some((_, None)))).and_then(|word| word.parse().ok());
         }
         if version_first {
             family = words.next().filter(|word| is_name(word));
@@ -39,13 +40,13 @@ impl<'a> ClaudeId<'a> {
     }
 
     /// Whether both name the same model; dates only tell its editions apart.
-    fn same_model(&self, other: &Self) -> bool {
+    fn is_same_model(&self, other: &Self) -> bool {
         let version = |id: &Self| (id.major, id.minor.unwrap_or(0));
         self.family == other.family && version(self) == version(other) && self.variant == other.variant
     }
 
     /// The form that agents know.
-    fn agent_form(&self) -> String {
+    fn to_agent_id(&self) -> String {
         let version = match self.minor {
             Some(minor) => format!("{}-{minor}", self.major),
             None => self.major.to_string(),
@@ -61,7 +62,7 @@ impl<'a> ClaudeId<'a> {
 }
 
 /// `4` or `4.5`, but no date.
-fn version(word: &str) -> Option<(u32, Option<u32>)> {
+fn parse_version(word: &str) -> Option<(u32, Option<u32>)> {
     let number = |text: &str| (matches!(text.len(), 1..=2)).then(|| text.parse::<u32>().ok()).flatten();
     match word.split_once('.') {
         Some((major, minor)) => Some((number(major)?, Some(number(minor)?))),
@@ -79,25 +80,25 @@ fn is_date(word: &str) -> bool {
 
 /// The agent's form of an upstream's id; nothing if the id is not one of Claude's.
 pub(crate) fn agent_form(upstream: &str) -> Option<String> {
-    ClaudeId::parse(upstream).map(|id| id.agent_form())
+    ClaudeId::parse(upstream).map(|id| id.to_agent_id())
 }
 
 /// Whether two ids of either form mean the same model.
 pub(crate) fn same_model(one: &str, other: &str) -> bool {
     match (ClaudeId::parse(one), ClaudeId::parse(other)) {
-        (Some(one), Some(other)) => one.same_model(&other),
+        (Some(one), Some(other)) => one.is_same_model(&other),
         _ => one == other,
     }
 }
 
 /// The model that an id of either form means, out of an upstream's list.
-pub(crate) fn find<'a>(listed: &'a [UpstreamModel], asked: &str) -> Option<&'a UpstreamModel> {
+pub(crate) fn find_model<'a>(listed: &'a [UpstreamModel], asked: &str) -> Option<&'a UpstreamModel> {
     if let Some(exact) = listed.iter().find(|model| model.id == asked) {
         return Some(exact);
     }
     let asked = ClaudeId::parse(asked)?;
     let editions = listed.iter().filter_map(|model| Some((ClaudeId::parse(&model.id)?, model)));
-    let same = editions.filter(|(id, _)| id.same_model(&asked));
+    let same = editions.filter(|(id, _)| id.is_same_model(&asked));
     // The edition that was asked for, else one without a date, else the latest.
     same.max_by_key(|(id, _)| (asked.date.is_some() && id.date == asked.date, id.date.is_none(), id.date))
         .map(|(_, model)| model)
@@ -176,7 +177,7 @@ mod tests {
             (&anthropic, "claude-sonnet-4-5-20250929", Some("claude-sonnet-4-5-20250929")),
             (&anthropic, "claude-opus-4-0", Some("claude-opus-4-20250514")),
         ] {
-            let found = find(listed, asked).map(|model| model.id.as_str());
+            let found = find_model(listed, asked).map(|model| model.id.as_str());
             assert_eq!(found, expected, "{asked:?}");
         }
     }

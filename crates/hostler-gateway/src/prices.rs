@@ -7,11 +7,11 @@ use crate::dollars::Dollars;
 use crate::usage::TokenCounts;
 
 /// Tokens that a price is for.
-const MILLION: u128 = 1_000_000;
+const TOKENS_PER_PRICE: u128 = 1_000_000;
 
 /// The prices of one model, each for a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Price {
+pub struct ModelPrice {
     /// Read without a cache.
     pub input: Dollars,
     /// Written by the model.
@@ -21,10 +21,10 @@ pub struct Price {
     /// Written to the prompt cache for five minutes.
     pub cache_write: Dollars,
     /// Written to the prompt cache for an hour.
-    pub cache_write_hour: Dollars,
+    pub cache_write_1h: Dollars,
 }
 
-impl Price {
+impl ModelPrice {
     /// The usual ratios: reading from the cache costs a tenth of the input, writing to it 5/4 and for an hour twice.
     #[must_use]
     pub const fn new(input: Dollars, output: Dollars) -> Self {
@@ -34,7 +34,7 @@ impl Price {
             output,
             cache_read: Dollars::from_nanos(nanos / 10),
             cache_write: Dollars::from_nanos(nanos.saturating_add(nanos / 4)),
-            cache_write_hour: Dollars::from_nanos(nanos.saturating_mul(2)),
+            cache_write_1h: Dollars::from_nanos(nanos.saturating_mul(2)),
         }
     }
 
@@ -47,38 +47,38 @@ impl Price {
             (self.output, tokens.output),
             (self.cache_read, tokens.cache_read),
             (self.cache_write, tokens.cache_write - hour),
-            (self.cache_write_hour, hour),
+            (self.cache_write_1h, hour),
         ]
         .into_iter()
         .map(|(price, count)| u128::from(price.nanos()) * u128::from(count))
         .fold(0, u128::saturating_add);
-        Dollars::from_nanos(u64::try_from(sum / MILLION).unwrap_or(u64::MAX))
+        Dollars::from_nanos(u64::try_from(sum / TOKENS_PER_PRICE).unwrap_or(u64::MAX))
     }
 }
 
 /// Why a pattern was not taken into the list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} names no models; write a model id, or the beginning of one and a * at its end")]
-pub struct BadPattern(String);
+pub struct InvalidPricePattern(String);
 
 /// Which model costs what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prices {
-    entries: Vec<Entry>,
+pub struct PriceList {
+    entries: Vec<PriceEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
+struct PriceEntry {
     /// Set by the configuration, which beats the bundled list.
-    own: bool,
+    is_configured: bool,
     /// The id stands for itself alone, not for all ids that begin with it.
-    exact: bool,
+    is_exact: bool,
     id: String,
-    price: Price,
+    price: ModelPrice,
 }
 
 /// The bundled list: input and output in cents per million tokens. Models that are not in it have no price.
-const BUNDLED: [(&str, u64, u64); 12] = [
+const BUNDLED_PRICES: [(&str, u64, u64); 12] = [
     ("claude-opus-4-6*", 500, 2_500),
     ("claude-opus-4-5*", 500, 2_500),
     ("claude-opus-4-1*", 1_500, 7_500),
@@ -93,52 +93,53 @@ const BUNDLED: [(&str, u64, u64); 12] = [
     ("claude-3-5-haiku*", 80, 400),
 ];
 
-impl Prices {
+impl PriceList {
     /// The public prices of the models that this version knows.
     #[must_use]
     pub fn bundled() -> Self {
         let entry = |(pattern, input, output): (&str, u64, u64)| {
             let (id, exact) = pattern.strip_suffix('*').map_or((pattern, true), |id| (id, false));
-            let price = Price::new(Dollars::from_cents(input), Dollars::from_cents(output));
-            Entry { own: false, exact, id: id.to_owned(), price }
+            let price = ModelPrice::new(Dollars::from_cents(input), Dollars::from_cents(output));
+            PriceEntry { is_configured: false, is_exact: exact, id: id.to_owned(), price }
         };
-        Self { entries: BUNDLED.into_iter().map(entry).collect() }
+        Self { entries: BUNDLED_PRICES.into_iter().map(entry).collect() }
     }
 
     /// Adds a price that beats the bundled ones. `pattern` is a model id, or the beginning of one and a `*`.
     ///
     /// # Errors
     /// If the pattern is empty or has a `*` anywhere but at its end.
-    pub fn with(mut self, pattern: &str, price: Price) -> Result<Self, BadPattern> {
+    pub fn with_price(mut self, pattern: &str, price: ModelPrice) -> Result<Self, InvalidPricePattern> {
         let (id, exact) = pattern.strip_suffix('*').map_or((pattern, true), |id| (id, false));
         if pattern.trim().is_empty() || id.contains('*') {
-            return Err(BadPattern(pattern.to_owned()));
+            return Err(InvalidPricePattern(pattern.to_owned()));
         }
-        let id = plain(id);
-        self.entries.retain(|entry| !(entry.own && entry.exact == exact && entry.id == id));
-        self.entries.push(Entry { own: true, exact, id, price });
+        let id = normalize_model_id(id);
+        self.entries.retain(|entry| !(entry.is_configured && entry.is_exact == exact && entry.id == id));
+        self.entries.push(PriceEntry { is_configured: true, is_exact: exact, id, price });
         Ok(self)
     }
 
     /// The price of a model. The configuration beats the bundled list, a whole id beats a beginning, and of two
     /// beginnings the longer one wins.
     #[must_use]
-    pub fn of(&self, model: &str) -> Option<Price> {
-        let model = plain(model);
-        let named = |entry: &&Entry| if entry.exact { entry.id == model } else { model.starts_with(&entry.id) };
-        let best = self.entries.iter().filter(named).max_by_key(|entry| (entry.own, entry.exact, entry.id.len()));
+    pub fn price_of(&self, model: &str) -> Option<ModelPrice> {
+        let model = normalize_model_id(model);
+        let named = |entry: &&PriceEntry| if entry.is_exact { entry.id == model } else { model.starts_with(&entry.id) };
+        let best =
+            self.entries.iter().filter(named).max_by_key(|entry| (entry.is_configured, entry.is_exact, entry.id.len()));
         best.map(|entry| entry.price)
     }
 }
 
-impl Default for Prices {
+impl Default for PriceList {
     fn default() -> Self {
         Self::bundled()
     }
 }
 
 /// Agents write `claude-sonnet-4-5`, some upstreams `claude-sonnet-4.5`: for prices they are the same.
-fn plain(id: &str) -> String {
+fn normalize_model_id(id: &str) -> String {
     id.trim().to_ascii_lowercase().replace('.', "-")
 }
 
@@ -146,8 +147,8 @@ fn plain(id: &str) -> String {
 mod tests {
     use super::*;
 
-    fn cents(input: u64, output: u64) -> Price {
-        Price::new(Dollars::from_cents(input), Dollars::from_cents(output))
+    fn cents(input: u64, output: u64) -> ModelPrice {
+        ModelPrice::new(Dollars::from_cents(input), Dollars::from_cents(output))
     }
 
     #[test]
@@ -167,7 +168,7 @@ mod tests {
             ("gpt-5", None),
             ("", None),
         ] {
-            assert_eq!(Prices::bundled().of(model), price, "{model}");
+            assert_eq!(PriceList::bundled().price_of(model), price, "{model}");
         }
     }
 
@@ -193,17 +194,17 @@ mod tests {
     fn absurd_counts_do_not_overflow() {
         let tokens = TokenCounts { input: u64::MAX, output: u64::MAX, ..TokenCounts::default() };
         let most = Dollars::from_nanos(u64::MAX);
-        assert_eq!(Price::new(most, most).cost(tokens, 0), most);
+        assert_eq!(ModelPrice::new(most, most).cost(tokens, 0), most);
     }
 
     #[test]
     fn the_configuration_beats_the_list_and_the_more_precise_pattern_wins() {
-        let prices = Prices::bundled()
-            .with("*", cents(1, 1))
-            .and_then(|prices| prices.with("claude-sonnet*", cents(2, 2)))
-            .and_then(|prices| prices.with("claude-sonnet-4.5", cents(3, 3)))
-            .and_then(|prices| prices.with("gpt-5*", cents(9, 9)))
-            .and_then(|prices| prices.with("gpt-5*", cents(4, 4)))
+        let prices = PriceList::bundled()
+            .with_price("*", cents(1, 1))
+            .and_then(|prices| prices.with_price("claude-sonnet*", cents(2, 2)))
+            .and_then(|prices| prices.with_price("claude-sonnet-4.5", cents(3, 3)))
+            .and_then(|prices| prices.with_price("gpt-5*", cents(9, 9)))
+            .and_then(|prices| prices.with_price("gpt-5*", cents(4, 4)))
             .unwrap();
         for (model, price) in [
             ("anything", cents(1, 1)),
@@ -212,10 +213,10 @@ mod tests {
             ("claude-sonnet-4-5", cents(3, 3)),
             ("gpt-5-mini", cents(4, 4)),
         ] {
-            assert_eq!(prices.of(model), Some(price), "{model}");
+            assert_eq!(prices.price_of(model), Some(price), "{model}");
         }
         for wrong in ["", " ", "a*b", "**"] {
-            assert!(Prices::bundled().with(wrong, cents(1, 1)).is_err(), "{wrong:?}");
+            assert!(PriceList::bundled().with_price(wrong, cents(1, 1)).is_err(), "{wrong:?}");
         }
     }
 }

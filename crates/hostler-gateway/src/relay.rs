@@ -19,110 +19,118 @@ use hyper::body::{Body, Frame};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use uuid::Uuid;
 
-use crate::envelope;
-use crate::error::{self, ApiError, ErrorKind};
+use crate::error::{self, ApiError, ApiErrorKind};
+use crate::forwarded_request::ForwardedRequest;
 use crate::model_id;
-use crate::observe::Ending;
-use crate::passage::Passage;
-use crate::sse::{self, EventSplitter};
-use crate::upstream::{EventBytes, Refusal, Upstream, UpstreamError};
-use crate::usage::Meter;
+use crate::request_fields;
+use crate::request_observer::RequestOutcome;
+use crate::sse::{self, SseEventSplitter};
+use crate::upstream::{EventByteStream, Upstream, UpstreamError, UpstreamErrorResponse};
+use crate::usage::TokenMeter;
 
 /// The body of every response: whole, or relayed.
-pub(crate) type ResponseBody = Either<Full<Bytes>, Relay>;
+pub(crate) type ResponseBody = Either<Full<Bytes>, StreamRelay>;
 
 /// What a client is told whose lease ended under its request.
-pub(crate) const ENDED: &str = "The gateway is stopping or the agent's registration has ended.";
+pub(crate) const LEASE_ENDED_MESSAGE: &str = "The gateway is stopping or the agent's registration has ended.";
 
 /// Tells clients whether another try makes sense.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
 /// Events are gathered up to this size before they are written.
-const TOGETHER: usize = 16 * 1024;
+const WRITE_BATCH_BYTES: usize = 16 * 1024;
 /// How often a relay lets others go first. Once would do, but hyper asks a body that has nothing yet a second time
 /// before it really lets go.
-const YIELDS: u8 = 2;
+const MAX_YIELDS: u8 = 2;
 
 /// A stream in mid-flight, as a response body.
 ///
 /// The task that reads the upstream's connection hands over one chunk, mostly one event, at a time. Where more have
 /// arrived, writing each by itself would cost a system call per event, so the relay lets that task go on before it
 /// writes. It waits for no time and no event: what is there when its turn comes again is written.
-pub(crate) struct Relay {
-    events: EventBytes,
-    watch: Watch,
+pub(crate) struct StreamRelay {
+    events: EventByteStream,
+    inspector: EventInspector,
     /// Whole events that are not written yet; the first ones come from before the response.
-    ready: BytesMut,
+    pending: BytesMut,
     /// How often others were let go first since the last event came.
     yields: u8,
-    ended: Pin<Box<WaitForCancellationFutureOwned>>,
-    over: bool,
-    passage: Passage,
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
+    is_over: bool,
+    request: ForwardedRequest,
 }
 
-impl Relay {
+impl StreamRelay {
     /// Waits for the first event; its failure, or an `error` event in its place, fails the request.
     pub(crate) async fn begin(
-        mut events: EventBytes,
+        mut events: EventByteStream,
         upstream: Arc<dyn Upstream>,
-        meter: Meter,
+        meter: TokenMeter,
         ended: CancellationToken,
-        passage: &mut Passage,
+        passage: &mut ForwardedRequest,
     ) -> Result<Self, UpstreamError> {
-        let mut watch = Watch::new(upstream, meter);
+        let mut watch = EventInspector::new(upstream, meter);
         let mut ready = BytesMut::new();
-        while !watch.begun {
-            let chunk = events.next().await.ok_or_else(|| UpstreamError::BrokenOff {
+        while !watch.has_begun {
+            let chunk = events.next().await.ok_or_else(|| UpstreamError::Interrupted {
                 reason: "the stream ended before its first event".to_owned(),
             })??;
-            ready.extend_from_slice(&watch.pass(chunk)?);
+            ready.extend_from_slice(&watch.inspect(chunk)?);
         }
         if let Some(body) = watch.early_error.take() {
-            let kind = error::envelope_kind(&body).unwrap_or_default();
-            let status = ErrorKind::status_of_name(&kind);
-            return Err(UpstreamError::from(Refusal { status, headers: HeaderMap::new(), body }));
+            let kind = error::error_body_kind(&body).unwrap_or_default();
+            let status = ApiErrorKind::status_for_name(&kind);
+            return Err(UpstreamError::from(UpstreamErrorResponse { status, headers: HeaderMap::new(), body }));
         }
-        passage.streaming();
-        let passage = passage.hand_over();
+        passage.mark_streaming();
+        let passage = passage.take();
         let ended = Box::pin(ended.cancelled_owned());
         // The first events go out together with the head.
-        Ok(Self { events, watch, ready, yields: YIELDS, ended, over: false, passage })
+        Ok(Self {
+            events,
+            inspector: watch,
+            pending: ready,
+            yields: MAX_YIELDS,
+            cancelled: ended,
+            is_over: false,
+            request: passage,
+        })
     }
 
     /// Ends the stream, with an `error` event unless its last event has passed already. The upstream is let go at
     /// once: a client that takes its time to read the rest does not keep the call alive.
-    fn end(&mut self, why: impl FnOnce() -> (ErrorKind, String)) {
-        self.over = true;
-        self.watch.meter.settle();
+    fn end_stream(&mut self, why: impl FnOnce() -> (ApiErrorKind, String)) {
+        self.is_over = true;
+        self.inspector.meter.charge_unreported();
         self.events = stream::empty().boxed();
-        if !self.watch.finished {
-            self.watch.failed = true;
+        if !self.inspector.is_finished {
+            self.inspector.has_failed = true;
             let (kind, message) = why();
-            self.ready.extend_from_slice(&error::event(kind, &message));
+            self.pending.extend_from_slice(&error::error_event(kind, &message));
         }
     }
 }
 
-impl Drop for Relay {
+impl Drop for StreamRelay {
     fn drop(&mut self) {
-        self.watch.meter.settle();
-        self.passage.used(self.watch.meter.tokens());
+        self.inspector.meter.charge_unreported();
+        self.request.set_tokens(self.inspector.meter.tokens());
     }
 }
 
-impl Body for Relay {
+impl Body for StreamRelay {
     type Data = Bytes;
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        if !this.over && this.ended.as_mut().poll(cx).is_ready() {
-            this.end(|| (ErrorKind::Api, ENDED.to_owned()));
+        if !this.is_over && this.cancelled.as_mut().poll(cx).is_ready() {
+            this.end_stream(|| (ApiErrorKind::Api, LEASE_ENDED_MESSAGE.to_owned()));
         }
-        while !this.over && this.ready.len() < TOGETHER {
+        while !this.is_over && this.pending.len() < WRITE_BATCH_BYTES {
             let next = match Pin::new(&mut this.events).poll_next(cx) {
                 Poll::Ready(next) => next,
-                Poll::Pending if this.ready.is_empty() => return Poll::Pending,
-                Poll::Pending if this.yields == YIELDS => break,
+                Poll::Pending if this.pending.is_empty() => return Poll::Pending,
+                Poll::Pending if this.yields == MAX_YIELDS => break,
                 Poll::Pending => {
                     this.yields += 1;
                     cx.waker().wake_by_ref();
@@ -131,58 +139,67 @@ impl Body for Relay {
             };
             this.yields = 0;
             let passed = match next {
-                Some(Ok(chunk)) => this.watch.pass(chunk),
+                Some(Ok(chunk)) => this.inspector.inspect(chunk),
                 Some(Err(error)) => Err(error),
-                None => Err(UpstreamError::BrokenOff { reason: "the stream ended before its last event".to_owned() }),
+                None => Err(UpstreamError::Interrupted { reason: "the stream ended before its last event".to_owned() }),
             };
             match passed {
-                Ok(whole) => this.ready.extend_from_slice(&whole),
-                Err(failure) => this.end(|| {
+                Ok(whole) => this.pending.extend_from_slice(&whole),
+                Err(failure) => this.end_stream(|| {
                     tracing::warn!(error = %failure, "a stream broke off");
-                    describe(&failure)
+                    describe_failure(&failure)
                 }),
             }
         }
-        if !this.ready.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(this.ready.split().freeze()))));
+        if !this.pending.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(this.pending.split().freeze()))));
         }
-        let ending = if this.watch.failed { Ending::BrokenOff } else { Ending::Answered };
-        this.passage.streamed(ending);
+        let ending =
+            if this.inspector.has_failed { RequestOutcome::StreamInterrupted } else { RequestOutcome::Completed };
+        this.request.set_outcome(ending);
         Poll::Ready(None)
     }
 }
 
 /// Sees every event that passes and reads the few that matter.
-struct Watch {
-    splitter: EventSplitter,
+struct EventInspector {
+    splitter: SseEventSplitter,
     upstream: Arc<dyn Upstream>,
-    meter: Meter,
+    meter: TokenMeter,
     /// A named event has passed.
-    begun: bool,
+    has_begun: bool,
     /// The event that ends a stream has passed.
-    finished: bool,
+    is_finished: bool,
     /// An error has passed, or was put in the place of the end.
-    failed: bool,
+    has_failed: bool,
     /// The data of an `error` event that was the very first one.
     early_error: Option<Bytes>,
 }
 
-impl Watch {
-    fn new(upstream: Arc<dyn Upstream>, meter: Meter) -> Self {
+impl EventInspector {
+    fn new(upstream: Arc<dyn Upstream>, meter: TokenMeter) -> Self {
         Self {
-            splitter: EventSplitter::default(),
+            splitter: SseEventSplitter::default(),
             upstream,
             meter,
-            begun: false,
-            finished: false,
-            failed: false,
+            has_begun: false,
+            is_finished: false,
+            has_failed: false,
             early_error: None,
         }
     }
 
     /// Gives back the bytes that may be passed on: whole events only, and no error that quotes the credential.
-    fn pass(&mut self, chunk: Bytes) -> Result<Bytes, UpstreamError> {
-        let Self { splitter, upstream, meter, begun, finished, failed, early_error } = self;
+    fn inspect(&mut self, chunk: Bytes) -> Result<Bytes, UpstreamError> {
+        let Self {
+            splitter,
+            upstream,
+            meter,
+            has_begun: begun,
+            is_finished: finished,
+            has_failed: failed,
+            early_error,
+        } = self;
         let failed_before = *failed;
         let mut at = 0;
         let mut renamed: Option<(Range<usize>, Bytes)> = None;
@@ -192,12 +209,12 @@ impl Watch {
             let Some(name) = event.name() else { return };
             match name {
                 b"message_start" => {
-                    meter.see_start(event);
-                    renamed = envelope::renamed(&event.data(), model_id::agent_form)
-                        .map(|json| (span, sse::frame("message_start", &json)));
+                    meter.read_message_start(event);
+                    renamed = request_fields::rename_model(&event.data(), model_id::agent_form)
+                        .map(|json| (span, sse::encode_event("message_start", &json)));
                 }
-                b"content_block_delta" => meter.see_content(event),
-                b"message_delta" => meter.see_delta(event),
+                b"content_block_delta" => meter.measure_content_delta(event),
+                b"message_delta" => meter.read_message_delta(event),
                 b"message_stop" => *finished = true,
                 b"error" => {
                     (*finished, *failed) = (true, true);
@@ -209,7 +226,7 @@ impl Watch {
             }
             *begun = true;
         });
-        let whole = whole.map_err(|error| UpstreamError::Unintelligible { reason: error.to_string() })?;
+        let whole = whole.map_err(|error| UpstreamError::InvalidResponse { reason: error.to_string() })?;
         let whole = match renamed {
             Some((span, event)) => {
                 let (before, after) = (whole.slice(..span.start), whole.slice(span.end..));
@@ -222,41 +239,43 @@ impl Watch {
 }
 
 /// A failure before the first event, as a response.
-pub(crate) fn refusal(failure: UpstreamError) -> ApiError {
-    let (kind, message) = describe(&failure);
+pub(crate) fn into_api_error(failure: UpstreamError) -> ApiError {
+    let (kind, message) = describe_failure(&failure);
     match failure {
-        UpstreamError::Refused(refusal) => {
-            let Refusal { status, headers, body } = *refusal;
-            let is_envelope = error::envelope_kind(&body).is_some();
-            let body = if is_envelope { body } else { error::envelope(kind, &message) };
-            ApiError::passed_on(status, headers, body)
+        UpstreamError::ErrorResponse(refusal) => {
+            let UpstreamErrorResponse { status, headers, body } = *refusal;
+            let is_envelope = error::error_body_kind(&body).is_some();
+            let body = if is_envelope { body } else { error::error_body(kind, &message) };
+            ApiError::with_body(status, headers, body)
         }
-        UpstreamError::NoCredential { .. } => {
+        UpstreamError::MissingCredential { .. } => {
             // Agents try a 401 again and again; this one stays until a person does something, and says what.
-            let headers = HeaderMap::from_iter([(SHOULD_RETRY, HeaderValue::from_static("false"))]);
-            ApiError::passed_on(StatusCode::UNAUTHORIZED, headers, error::envelope(kind, &message))
+            let headers = HeaderMap::from_iter([(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"))]);
+            ApiError::with_body(StatusCode::UNAUTHORIZED, headers, error::error_body(kind, &message))
         }
         UpstreamError::TimedOut => ApiError::with_status(StatusCode::GATEWAY_TIMEOUT, kind, &message),
         UpstreamError::Internal { .. } => ApiError::with_status(StatusCode::INTERNAL_SERVER_ERROR, kind, &message),
-        UpstreamError::Unreachable { .. } | UpstreamError::BrokenOff { .. } | UpstreamError::Unintelligible { .. } => {
-            ApiError::with_status(StatusCode::BAD_GATEWAY, kind, &message)
-        }
+        UpstreamError::Unreachable { .. }
+        | UpstreamError::Interrupted { .. }
+        | UpstreamError::InvalidResponse { .. } => ApiError::with_status(StatusCode::BAD_GATEWAY, kind, &message),
     }
 }
 
 /// What the client is told about a failure.
-fn describe(failure: &UpstreamError) -> (ErrorKind, String) {
+fn describe_failure(failure: &UpstreamError) -> (ApiErrorKind, String) {
     match failure {
-        UpstreamError::Refused(refusal) => (ErrorKind::of_status(refusal.status), format!("Upstream: {failure}.")),
-        UpstreamError::NoCredential { .. } => (ErrorKind::Authentication, format!("Upstream: {failure}.")),
-        UpstreamError::TimedOut => (ErrorKind::Timeout, format!("Upstream: {failure}.")),
+        UpstreamError::ErrorResponse(refusal) => {
+            (ApiErrorKind::from_status(refusal.status), format!("Upstream: {failure}."))
+        }
+        UpstreamError::MissingCredential { .. } => (ApiErrorKind::Authentication, format!("Upstream: {failure}.")),
+        UpstreamError::TimedOut => (ApiErrorKind::Timeout, format!("Upstream: {failure}.")),
         UpstreamError::Internal { reason } => {
             let id = Uuid::new_v4();
             tracing::error!(%id, reason, "the gateway itself failed");
-            (ErrorKind::Api, format!("The gateway itself failed; its log has the reason under {id}."))
+            (ApiErrorKind::Api, format!("The gateway itself failed; its log has the reason under {id}."))
         }
-        UpstreamError::Unreachable { .. } | UpstreamError::BrokenOff { .. } | UpstreamError::Unintelligible { .. } => {
-            (ErrorKind::Api, format!("Upstream: {failure}."))
-        }
+        UpstreamError::Unreachable { .. }
+        | UpstreamError::Interrupted { .. }
+        | UpstreamError::InvalidResponse { .. } => (ApiErrorKind::Api, format!("Upstream: {failure}.")),
     }
 }

@@ -10,27 +10,27 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 
-use crate::connection::{Connection, TrackedBody};
-use crate::gateway::Shared;
+use crate::connection::{TrackedBody, TrackedConnection};
+use crate::gateway::GatewayState;
 use crate::handler;
 
 /// How long a connection may take to write its last bytes when the gateway stops.
-const STOP_GRACE: Duration = Duration::from_secs(1);
+const STOP_GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// How long to wait after a failed accept; such failures (too many open files) do not go away by retrying at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a connection may hold that is not yet written, or of a request not yet taken.
-const BUFFER_BYTES: usize = 64 * 1024;
+const CONNECTION_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Accepts until the gateway stops; the listener closes when this returns.
-pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: TaskTracker) {
+pub(crate) async fn accept_connections(listener: TcpListener, shared: Arc<GatewayState>, tasks: TaskTracker) {
     let stop = shared.stop.clone();
     let accepting = async {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
                     let connection = shared.connections.accept();
-                    tasks.spawn(serve(stream, connection, Arc::clone(&shared)));
+                    tasks.spawn(serve_connection(stream, connection, Arc::clone(&shared)));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the gateway could not accept a connection");
@@ -43,7 +43,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: Ta
 }
 
 /// Serves one connection to its end.
-async fn serve(stream: TcpStream, place: Arc<Connection>, shared: Arc<Shared>) {
+async fn serve_connection(stream: TcpStream, place: Arc<TrackedConnection>, shared: Arc<GatewayState>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
@@ -52,18 +52,18 @@ async fn serve(stream: TcpStream, place: Arc<Connection>, shared: Arc<Shared>) {
         let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
         async move {
             let tracked = place.begin_request();
-            let response = handler::answer(&shared, &place, request).await;
-            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _request: tracked }))
+            let response = handler::handle_request(&shared, &place, request).await;
+            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _guard: tracked }))
         }
     });
     let mut http = http1::Builder::new();
-    http.max_buf_size(BUFFER_BYTES);
+    http.max_buf_size(CONNECTION_BUFFER_BYTES);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     let mut is_last_request = false;
     let ended = loop {
         tokio::select! {
             ended = connection.as_mut() => break Ok(ended),
-            reason = place.overdue(), if !is_last_request => {
+            reason = place.wait_until_overdue(), if !is_last_request => {
                 tracing::debug!(reason, "a connection was closed");
                 // A request with a bearer may have begun at this very moment; it is answered, and the last one here.
                 if !place.is_busy() {
@@ -75,7 +75,7 @@ async fn serve(stream: TcpStream, place: Arc<Connection>, shared: Arc<Shared>) {
             () = stop.cancelled() => {
                 // Requests in flight end by themselves now (their leases ended too); this lets their last bytes out.
                 connection.as_mut().graceful_shutdown();
-                break tokio::time::timeout(STOP_GRACE, connection.as_mut()).await;
+                break tokio::time::timeout(STOP_GRACE_PERIOD, connection.as_mut()).await;
             }
         }
     };

@@ -14,11 +14,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::credential::{CredentialError, CredentialSource, Stamp, Standing};
+use crate::credential::{CredentialError, CredentialSource, CredentialStatus, CredentialVersion};
 
 /// What somebody signs in to, in the words of RFC 9728.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
+pub struct ProtectedResource {
     /// Its identifier, a URL.
     pub id: String,
     /// What people call it.
@@ -31,11 +31,11 @@ pub struct Resource {
 
 /// A resource that upstreams need, and whether they have what they need.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Protected {
+pub struct ProtectedResourceStatus {
     /// The resource.
-    pub resource: Resource,
+    pub resource: ProtectedResource,
     /// Whether there is a credential for it.
-    pub standing: Standing,
+    pub credential_status: CredentialStatus,
     /// Whether no upstream at all can be used without it.
     pub required: bool,
 }
@@ -45,48 +45,48 @@ pub struct Protected {
 pub enum SignInError {
     /// No upstream needs it.
     #[error("no upstream of this host takes a sign-in to {0:?}")]
-    Unknown(String),
+    UnknownResource(String),
     /// No upstream has to be asked about this.
     #[error("{0}")]
-    Unfit(String),
+    InvalidToken(String),
     /// The upstream does not take the token.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
 }
 
 /// What clients have brought, by the resource's identifier.
-pub struct SignIns {
-    brought: Mutex<HashMap<String, Brought>>,
+pub struct SignInStore {
+    entries: Mutex<HashMap<String, SignInEntry>>,
     changes: watch::Sender<u64>,
-    turns: AtomicU64,
+    next_sequence: AtomicU64,
 }
 
 /// When a sign-in or a sign-out was asked for. However long each takes, what was asked for last is what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct SignInTurn(pub u64);
+pub struct SignInSequence(pub u64);
 
 /// What became of the sign-ins to one resource.
 #[derive(Default)]
-struct Brought {
+struct SignInEntry {
     token: Option<SecretString>,
     /// When this was asked for, so that nothing earlier takes its place, nor the end of an earlier token for its own.
-    turn: SignInTurn,
+    sequence: SignInSequence,
     /// Whether the last one came to an end that nobody asked for.
-    over: bool,
+    is_expired: bool,
     /// Ends the token when its time is over.
-    _time: Option<AbortOnDropHandle<()>>,
+    _expiry_task: Option<AbortOnDropHandle<()>>,
 }
 
-impl SignIns {
+impl SignInStore {
     /// Nobody has signed in.
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { brought: Mutex::default(), changes: watch::Sender::new(0), turns: AtomicU64::new(1) })
+        Arc::new(Self { entries: Mutex::default(), changes: watch::Sender::new(0), next_sequence: AtomicU64::new(1) })
     }
 
     /// Somebody asks for something now.
-    pub(crate) fn turn(&self) -> SignInTurn {
-        SignInTurn(self.turns.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn next_sequence(&self) -> SignInSequence {
+        SignInSequence(self.next_sequence.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Says whenever something may have changed, in what was brought or in what the host has itself.
@@ -97,23 +97,23 @@ impl SignIns {
 
     /// A source that gives the host's own credential or, where that does not do, what clients have brought.
     #[must_use]
-    pub fn source(self: &Arc<Self>, resource: &str, own: Arc<dyn CredentialSource>) -> BroughtCredential {
+    pub fn credential_source(self: &Arc<Self>, resource: &str, own: Arc<dyn CredentialSource>) -> ProvidedCredential {
         let (sign_ins, resource) = (Arc::clone(self), resource.to_owned());
-        BroughtCredential { sign_ins, resource, own, refused: Mutex::default() }
+        ProvidedCredential { sign_ins, resource, host_credential: own, rejected: Mutex::default() }
     }
 
     /// Takes a token that was found good, for as long as it lasts, unless something later was done meanwhile. Must be
     /// called inside a tokio runtime.
-    pub(crate) fn bring(
+    pub(crate) fn store_token(
         self: &Arc<Self>,
-        turn: SignInTurn,
+        turn: SignInSequence,
         resource: &str,
         token: SecretString,
         lasts: Option<Duration>,
     ) {
         let mut brought = self.lock();
         let entry = brought.entry(resource.to_owned()).or_default();
-        if entry.turn > turn {
+        if entry.sequence > turn {
             return;
         }
         let (resource, this) = (resource.to_owned(), Arc::downgrade(self));
@@ -121,26 +121,26 @@ impl SignIns {
             AbortOnDropHandle::new(tokio::spawn(async move {
                 tokio::time::sleep(lasts).await;
                 if let Some(this) = this.upgrade() {
-                    this.end(&resource, |entry| entry.turn == turn);
+                    this.expire_token(&resource, |entry| entry.sequence == turn);
                 }
             }))
         });
-        *entry = Brought { token: Some(token), turn, over: false, _time: time };
+        *entry = SignInEntry { token: Some(token), sequence: turn, is_expired: false, _expiry_task: time };
         drop(brought);
-        self.changed();
+        self.notify_changed();
     }
 
     /// Forgets a token, because a client says so, unless something later was done meanwhile.
-    pub(crate) fn take_back(&self, turn: SignInTurn, resource: &str) {
+    pub(crate) fn remove_token(&self, turn: SignInSequence, resource: &str) {
         let mut brought = self.lock();
         let entry = brought.entry(resource.to_owned()).or_default();
-        if entry.turn > turn {
+        if entry.sequence > turn {
             return;
         }
-        let before = std::mem::replace(entry, Brought { turn, ..Brought::default() });
+        let before = std::mem::replace(entry, SignInEntry { sequence: turn, ..SignInEntry::default() });
         drop(brought);
-        if before.token.is_some() || before.over {
-            self.changed();
+        if before.token.is_some() || before.is_expired {
+            self.notify_changed();
         }
     }
 
@@ -149,34 +149,34 @@ impl SignIns {
         self.lock().get(resource)?.token.clone()
     }
 
-    fn is_over(&self, resource: &str) -> bool {
-        self.lock().get(resource).is_some_and(|entry| entry.over)
+    fn is_expired(&self, resource: &str) -> bool {
+        self.lock().get(resource).is_some_and(|entry| entry.is_expired)
     }
 
     /// A token has come to an end; says whether it was there.
-    fn end(&self, resource: &str, is_meant: impl Fn(&Brought) -> bool) -> bool {
+    fn expire_token(&self, resource: &str, is_meant: impl Fn(&SignInEntry) -> bool) -> bool {
         let mut brought = self.lock();
         let Some(entry) = brought.get_mut(resource).filter(|entry| entry.token.is_some() && is_meant(entry)) else {
             return false;
         };
         entry.token = None;
-        entry.over = true;
+        entry.is_expired = true;
         drop(brought);
         tracing::info!(resource, "a sign-in is over");
-        self.changed();
+        self.notify_changed();
         true
     }
 
-    fn changed(&self) {
+    fn notify_changed(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Brought>> {
-        self.brought.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, SignInEntry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for SignIns {
+impl fmt::Debug for SignInStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let resources: Vec<String> = self.lock().keys().cloned().collect();
         f.debug_struct("SignIns").field("resources", &resources).finish_non_exhaustive()
@@ -184,93 +184,99 @@ impl fmt::Debug for SignIns {
 }
 
 /// One upstream's credential: the host's own, or what clients have brought.
-pub struct BroughtCredential {
-    sign_ins: Arc<SignIns>,
+pub struct ProvidedCredential {
+    sign_ins: Arc<SignInStore>,
     resource: String,
-    own: Arc<dyn CredentialSource>,
+    host_credential: Arc<dyn CredentialSource>,
     /// The host's own credential that was refused; another one is worth a try again.
-    refused: Mutex<Option<Refused>>,
+    rejected: Mutex<Option<RejectedCredential>>,
 }
 
-struct Refused {
+struct RejectedCredential {
     secret: SecretString,
     /// Tells without looking at it whether there is another one.
-    stamp: Option<Stamp>,
+    version: Option<CredentialVersion>,
 }
 
-impl BroughtCredential {
+impl ProvidedCredential {
     /// Whether the host's own credential is one that was refused.
-    fn was_refused(&self, own: &SecretString) -> bool {
+    fn was_rejected(&self, own: &SecretString) -> bool {
         let mut refused = self.lock();
-        let is_it = refused.as_ref().map(|refused| same(&refused.secret, own));
+        let is_it = refused.as_ref().map(|refused| is_same_secret(&refused.secret, own));
         if is_it == Some(false) {
             *refused = None;
             drop(refused);
-            self.sign_ins.changed();
+            self.sign_ins.notify_changed();
         }
         is_it == Some(true)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Refused>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<RejectedCredential>> {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl CredentialSource for BroughtCredential {
+impl CredentialSource for ProvidedCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
         let brought = self.sign_ins.token(&self.resource);
         // Nobody waits for the host's own while there is another one to go on with.
-        let own = if brought.is_some() { self.own.at_once() } else { self.own.current() };
+        let own = if brought.is_some() { self.host_credential.try_current() } else { self.host_credential.current() };
         match &own {
-            Ok(Some(token)) if !self.was_refused(token) => own,
+            Ok(Some(token)) if !self.was_rejected(token) => own,
             _ => brought.map_or(own, |token| Ok(Some(token))),
         }
     }
 
-    fn standing(&self) -> Standing {
-        let refused = self.lock().as_ref().map(|refused| refused.stamp);
-        let own = refused.is_none_or(|stamp| stamp != self.own.stamp()) && self.own.standing() == Standing::Ready;
+    fn status(&self) -> CredentialStatus {
+        let refused = self.lock().as_ref().map(|refused| refused.version);
+        let own = refused.is_none_or(|stamp| stamp != self.host_credential.version())
+            && self.host_credential.status() == CredentialStatus::Ready;
         if own || self.sign_ins.token(&self.resource).is_some() {
-            Standing::Ready
-        } else if refused.is_some() || self.sign_ins.is_over(&self.resource) {
-            Standing::Over
+            CredentialStatus::Ready
+        } else if refused.is_some() || self.sign_ins.is_expired(&self.resource) {
+            CredentialStatus::Expired
         } else {
-            Standing::Missing
+            CredentialStatus::Missing
         }
     }
 
-    fn refused(&self, secret: &SecretString) {
-        if self.sign_ins.end(&self.resource, |entry| entry.token.as_ref().is_some_and(|token| same(token, secret))) {
+    fn mark_rejected(&self, secret: &SecretString) {
+        if self.sign_ins.expire_token(&self.resource, |entry| {
+            entry.token.as_ref().is_some_and(|token| is_same_secret(token, secret))
+        }) {
             return;
         }
-        let stamp = self.own.stamp();
-        let is_own = matches!(self.own.at_once(), Ok(Some(own)) if same(&own, secret));
-        self.own.refused(secret);
+        let stamp = self.host_credential.version();
+        let is_own = matches!(self.host_credential.try_current(), Ok(Some(own)) if is_same_secret(&own, secret));
+        self.host_credential.mark_rejected(secret);
         if !is_own {
             return;
         }
-        let before = self.lock().replace(Refused { secret: secret.clone(), stamp });
-        if before.is_none_or(|before| !same(&before.secret, secret) || before.stamp != stamp) {
-            self.sign_ins.changed();
+        let before = self.lock().replace(RejectedCredential { secret: secret.clone(), version: stamp });
+        if before.is_none_or(|before| !is_same_secret(&before.secret, secret) || before.version != stamp) {
+            self.sign_ins.notify_changed();
         }
     }
 
-    fn accepted(&self, secret: &SecretString) {
-        self.own.accepted(secret);
-        let forgiven = self.lock().take_if(|refused| same(&refused.secret, secret));
+    fn mark_accepted(&self, secret: &SecretString) {
+        self.host_credential.mark_accepted(secret);
+        let forgiven = self.lock().take_if(|refused| is_same_secret(&refused.secret, secret));
         if forgiven.is_some() {
-            self.sign_ins.changed();
+            self.sign_ins.notify_changed();
         }
     }
 }
 
-fn same(one: &SecretString, other: &SecretString) -> bool {
+fn is_same_secret(one: &SecretString, other: &SecretString) -> bool {
     one.expose_secret() == other.expose_secret()
 }
 
-impl fmt::Debug for BroughtCredential {
+impl fmt::Debug for ProvidedCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BroughtCredential").field("resource", &self.resource).field("own", &self.own).finish()
+        f.debug_struct("BroughtCredential")
+            .field("resource", &self.resource)
+            .field("own", &self.host_credential)
+            .finish()
     }
 }
 
@@ -281,104 +287,109 @@ mod tests {
 
     const PLACE: &str = "https://api.example.com";
 
-    fn shown(source: &BroughtCredential) -> Option<String> {
+    fn shown(source: &ProvidedCredential) -> Option<String> {
         source.current().ok().flatten().map(|token| token.expose_secret().to_owned())
     }
 
-    fn lacking(sign_ins: &Arc<SignIns>) -> BroughtCredential {
-        sign_ins.source(PLACE, Arc::new(MissingCredential("sign in".to_owned())))
+    fn lacking(sign_ins: &Arc<SignInStore>) -> ProvidedCredential {
+        sign_ins.credential_source(PLACE, Arc::new(MissingCredential("sign in".to_owned())))
     }
 
     #[tokio::test]
     async fn what_a_client_brings_is_used_until_it_is_taken_back() {
-        let sign_ins = SignIns::new();
+        let sign_ins = SignInStore::new();
         let source = lacking(&sign_ins);
-        assert_eq!((shown(&source), source.standing()), (None, Standing::Missing));
+        assert_eq!((shown(&source), source.status()), (None, CredentialStatus::Missing));
         let mut changes = sign_ins.changes();
-        sign_ins.bring(sign_ins.turn(), "https://elsewhere.example.com", "for-another-place".into(), None);
-        assert_eq!(source.standing(), Standing::Missing);
-        sign_ins.bring(sign_ins.turn(), PLACE, "first-one".into(), None);
-        assert_eq!((shown(&source).as_deref(), source.standing()), (Some("first-one"), Standing::Ready));
-        sign_ins.bring(sign_ins.turn(), PLACE, "second-one".into(), None);
+        sign_ins.store_token(
+            sign_ins.next_sequence(),
+            "https://elsewhere.example.com",
+            "for-another-place".into(),
+            None,
+        );
+        assert_eq!(source.status(), CredentialStatus::Missing);
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "first-one".into(), None);
+        assert_eq!((shown(&source).as_deref(), source.status()), (Some("first-one"), CredentialStatus::Ready));
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "second-one".into(), None);
         assert_eq!(shown(&source).as_deref(), Some("second-one"));
-        sign_ins.take_back(sign_ins.turn(), PLACE);
-        assert_eq!((shown(&source), source.standing()), (None, Standing::Missing));
+        sign_ins.remove_token(sign_ins.next_sequence(), PLACE);
+        assert_eq!((shown(&source), source.status()), (None, CredentialStatus::Missing));
         changes.mark_unchanged();
-        sign_ins.take_back(sign_ins.turn(), PLACE);
+        sign_ins.remove_token(sign_ins.next_sequence(), PLACE);
         assert!(!changes.has_changed().unwrap(), "there was nothing to take back");
         assert!(!format!("{sign_ins:?} {source:?}").contains("-one"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_sign_in_ends_with_its_time_and_not_with_that_of_the_one_before() {
-        let sign_ins = SignIns::new();
+        let sign_ins = SignInStore::new();
         let source = lacking(&sign_ins);
         let minute = Duration::from_secs(60);
-        sign_ins.bring(sign_ins.turn(), PLACE, "short".into(), Some(minute));
-        sign_ins.bring(sign_ins.turn(), PLACE, "long".into(), Some(3 * minute));
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "short".into(), Some(minute));
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "long".into(), Some(3 * minute));
         let mut changes = sign_ins.changes();
         tokio::time::sleep(2 * minute).await;
         assert_eq!(shown(&source).as_deref(), Some("long"));
         assert!(!changes.has_changed().unwrap());
         changes.changed().await.unwrap();
-        assert_eq!((shown(&source), source.standing()), (None, Standing::Over));
-        sign_ins.bring(sign_ins.turn(), PLACE, "for ever".into(), None);
-        assert_eq!(source.standing(), Standing::Ready);
+        assert_eq!((shown(&source), source.status()), (None, CredentialStatus::Expired));
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "for ever".into(), None);
+        assert_eq!(source.status(), CredentialStatus::Ready);
     }
 
     #[tokio::test]
     async fn what_was_asked_for_last_counts_however_long_it_takes() {
-        let sign_ins = SignIns::new();
+        let sign_ins = SignInStore::new();
         let source = lacking(&sign_ins);
-        let [first, second, third, fourth] = std::array::from_fn(|_| sign_ins.turn());
-        sign_ins.bring(second, PLACE, "second".into(), None);
-        sign_ins.bring(first, PLACE, "first".into(), Some(Duration::ZERO));
+        let [first, second, third, fourth] = std::array::from_fn(|_| sign_ins.next_sequence());
+        sign_ins.store_token(second, PLACE, "second".into(), None);
+        sign_ins.store_token(first, PLACE, "first".into(), Some(Duration::ZERO));
         assert_eq!(shown(&source).as_deref(), Some("second"));
-        sign_ins.take_back(fourth, PLACE);
-        sign_ins.bring(third, PLACE, "third".into(), None);
-        assert_eq!((shown(&source), source.standing()), (None, Standing::Missing));
-        sign_ins.bring(sign_ins.turn(), PLACE, "fifth".into(), None);
-        sign_ins.take_back(fourth, PLACE);
+        sign_ins.remove_token(fourth, PLACE);
+        sign_ins.store_token(third, PLACE, "third".into(), None);
+        assert_eq!((shown(&source), source.status()), (None, CredentialStatus::Missing));
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "fifth".into(), None);
+        sign_ins.remove_token(fourth, PLACE);
         assert_eq!(shown(&source).as_deref(), Some("fifth"));
     }
 
     #[tokio::test]
     async fn a_refusal_ends_the_token_that_was_refused_and_no_other() {
-        let sign_ins = SignIns::new();
+        let sign_ins = SignInStore::new();
         let source = lacking(&sign_ins);
-        sign_ins.bring(sign_ins.turn(), PLACE, "newer".into(), None);
-        source.refused(&"older".into());
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "newer".into(), None);
+        source.mark_rejected(&"older".into());
         assert_eq!(shown(&source).as_deref(), Some("newer"));
-        source.refused(&"newer".into());
-        assert_eq!((shown(&source), source.standing()), (None, Standing::Over));
+        source.mark_rejected(&"newer".into());
+        assert_eq!((shown(&source), source.status()), (None, CredentialStatus::Expired));
     }
 
     #[tokio::test]
     async fn the_hosts_own_goes_first_until_it_is_refused() {
-        let sign_ins = SignIns::new();
-        let source = sign_ins.source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
-        sign_ins.bring(sign_ins.turn(), PLACE, "brought".into(), None);
+        let sign_ins = SignInStore::new();
+        let source = sign_ins.credential_source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "brought".into(), None);
         assert_eq!(shown(&source).as_deref(), Some("own"));
-        source.refused(&"own".into());
-        assert_eq!((shown(&source).as_deref(), source.standing()), (Some("brought"), Standing::Ready));
-        source.refused(&"brought".into());
-        assert_eq!((shown(&source).as_deref(), source.standing()), (Some("own"), Standing::Over));
+        source.mark_rejected(&"own".into());
+        assert_eq!((shown(&source).as_deref(), source.status()), (Some("brought"), CredentialStatus::Ready));
+        source.mark_rejected(&"brought".into());
+        assert_eq!((shown(&source).as_deref(), source.status()), (Some("own"), CredentialStatus::Expired));
     }
 
     #[tokio::test]
     async fn a_credential_that_is_taken_after_all_is_good_again() {
-        let sign_ins = SignIns::new();
-        let source = sign_ins.source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
-        source.refused(&"of old".into());
-        assert_eq!(source.standing(), Standing::Ready, "that was not this one");
-        source.refused(&"own".into());
+        let sign_ins = SignInStore::new();
+        let source = sign_ins.credential_source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
+        source.mark_rejected(&"of old".into());
+        assert_eq!(source.status(), CredentialStatus::Ready, "that was not this one");
+        source.mark_rejected(&"own".into());
         let mut changes = sign_ins.changes();
-        source.accepted(&"another".into());
-        assert_eq!((source.standing(), changes.has_changed().unwrap()), (Standing::Over, false));
-        source.accepted(&"own".into());
-        assert_eq!((source.standing(), changes.has_changed().unwrap()), (Standing::Ready, true));
+        source.mark_accepted(&"another".into());
+        assert_eq!((source.status(), changes.has_changed().unwrap()), (CredentialStatus::Expired, false));
+        source.mark_accepted(&"own".into());
+        assert_eq!((source.status(), changes.has_changed().unwrap()), (CredentialStatus::Ready, true));
         changes.mark_unchanged();
-        source.accepted(&"own".into());
+        source.mark_accepted(&"own".into());
         assert!(!changes.has_changed().unwrap(), "every call may say so");
     }
 
@@ -391,26 +402,26 @@ mod tests {
             panic!("this would wait for a person")
         }
 
-        fn at_once(&self) -> Result<Option<SecretString>, CredentialError> {
+        fn try_current(&self) -> Result<Option<SecretString>, CredentialError> {
             Err(CredentialError("not yet".to_owned()))
         }
 
-        fn standing(&self) -> Standing {
-            Standing::Ready
+        fn status(&self) -> CredentialStatus {
+            CredentialStatus::Ready
         }
     }
 
     #[tokio::test]
     async fn nobody_waits_for_a_locked_keyring_while_there_is_another_token() {
-        let sign_ins = SignIns::new();
-        let source = sign_ins.source(PLACE, Arc::new(Locked));
-        sign_ins.bring(sign_ins.turn(), PLACE, "brought".into(), None);
+        let sign_ins = SignInStore::new();
+        let source = sign_ins.credential_source(PLACE, Arc::new(Locked));
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "brought".into(), None);
         assert_eq!(shown(&source).as_deref(), Some("brought"));
-        source.refused(&"some other".into());
-        *source.lock() = Some(Refused { secret: "own".into(), stamp: None });
-        assert_eq!((shown(&source).as_deref(), source.standing()), (Some("brought"), Standing::Ready));
-        source.refused(&"brought".into());
-        assert_eq!(source.standing(), Standing::Over);
+        source.mark_rejected(&"some other".into());
+        *source.lock() = Some(RejectedCredential { secret: "own".into(), version: None });
+        assert_eq!((shown(&source).as_deref(), source.status()), (Some("brought"), CredentialStatus::Ready));
+        source.mark_rejected(&"brought".into());
+        assert_eq!(source.status(), CredentialStatus::Expired);
     }
 
     #[test]
@@ -418,11 +429,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         std::fs::write(&path, "one").unwrap();
-        let sign_ins = SignIns::new();
-        let source = sign_ins.source(PLACE, Arc::new(crate::credential::FileCredential::new(path.clone())));
-        source.refused(&"one".into());
-        assert_eq!(source.standing(), Standing::Over);
+        let sign_ins = SignInStore::new();
+        let source = sign_ins.credential_source(PLACE, Arc::new(crate::credential::FileCredential::new(path.clone())));
+        source.mark_rejected(&"one".into());
+        assert_eq!(source.status(), CredentialStatus::Expired);
         std::fs::write(&path, "another").unwrap();
-        assert_eq!((source.standing(), shown(&source).as_deref()), (Standing::Ready, Some("another")));
+        assert_eq!((source.status(), shown(&source).as_deref()), (CredentialStatus::Ready, Some("another")));
     }
 }

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 pub(crate) const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
 /// One event as bytes: a name and a single line of data.
-pub(crate) fn frame(name: &str, data: &[u8]) -> Bytes {
+pub(crate) fn encode_event(name: &str, data: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(name.len() + data.len() + 16);
     frame.extend_from_slice(b"event: ");
     frame.extend_from_slice(name.as_bytes());
@@ -24,47 +24,47 @@ pub(crate) fn frame(name: &str, data: &[u8]) -> Bytes {
 /// An event grew beyond [`MAX_EVENT_BYTES`] without ending.
 #[derive(Debug, thiserror::Error)]
 #[error("one event of the stream is larger than {MAX_EVENT_BYTES} bytes")]
-pub(crate) struct EventTooLarge;
+pub(crate) struct SseEventTooLarge;
 
 /// Cuts a byte stream, however it is chunked, at the ends of its events.
 #[derive(Debug, Default)]
-pub(crate) struct EventSplitter {
+pub(crate) struct SseEventSplitter {
     /// The beginning of an event whose end has not come yet.
-    held: BytesMut,
+    incomplete: BytesMut,
     blank_lines: BlankLines,
     /// Ends of the events found in the current chunk; kept to reuse its memory.
     ends: Vec<usize>,
 }
 
-impl EventSplitter {
+impl SseEventSplitter {
     /// Takes the next chunk and gives back all bytes that now form whole events, showing each to `see`.
     ///
     /// The bytes given back, one after the other, are exactly the bytes taken, up to the last event end.
     /// A chunk of whole events is given back without a copy.
-    pub(crate) fn push(&mut self, chunk: Bytes, mut see: impl FnMut(Event<'_>)) -> Result<Bytes, EventTooLarge> {
+    pub(crate) fn push(&mut self, chunk: Bytes, mut see: impl FnMut(SseEvent<'_>)) -> Result<Bytes, SseEventTooLarge> {
         self.ends.clear();
-        self.blank_lines.find(&chunk, &mut self.ends);
+        self.blank_lines.find_ends(&chunk, &mut self.ends);
         let Some(&last) = self.ends.last() else {
-            if self.held.len() + chunk.len() > MAX_EVENT_BYTES {
-                return Err(EventTooLarge);
+            if self.incomplete.len() + chunk.len() > MAX_EVENT_BYTES {
+                return Err(SseEventTooLarge);
             }
-            self.held.extend_from_slice(&chunk);
+            self.incomplete.extend_from_slice(&chunk);
             return Ok(Bytes::new());
         };
 
-        let before = self.held.len();
+        let before = self.incomplete.len();
         let whole = if before == 0 {
             chunk.slice(..last)
         } else {
-            self.held.extend_from_slice(&chunk.slice(..last));
-            self.held.split().freeze()
+            self.incomplete.extend_from_slice(&chunk.slice(..last));
+            self.incomplete.split().freeze()
         };
-        self.held.extend_from_slice(&chunk.slice(last..));
+        self.incomplete.extend_from_slice(&chunk.slice(last..));
 
         let mut start = 0;
         for end in &self.ends {
             let end = before + end;
-            see(Event { raw: whole.get(start..end).unwrap_or_default() });
+            see(SseEvent { raw: whole.get(start..end).unwrap_or_default() });
             start = end;
         }
         Ok(whole)
@@ -79,7 +79,7 @@ struct BlankLines {
 }
 
 impl BlankLines {
-    fn find(&mut self, chunk: &[u8], ends: &mut Vec<usize>) {
+    fn find_ends(&mut self, chunk: &[u8], ends: &mut Vec<usize>) {
         for (at, &byte) in chunk.iter().enumerate() {
             match byte {
                 b'\n' if self.after_cr => {
@@ -107,11 +107,11 @@ impl BlankLines {
 
 /// A whole event, fields unparsed until asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Event<'a> {
+pub(crate) struct SseEvent<'a> {
     raw: &'a [u8],
 }
 
-impl<'a> Event<'a> {
+impl<'a> SseEvent<'a> {
     /// How many bytes it takes, its end included.
     pub(crate) fn len(self) -> usize {
         self.raw.len()
@@ -153,7 +153,7 @@ mod tests {
 
     /// Feeds the chunks; gives back the bytes passed on and the events seen.
     fn split<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Seen) {
-        let mut splitter = EventSplitter::default();
+        let mut splitter = SseEventSplitter::default();
         let (mut passed, mut seen) = (Vec::new(), Seen::new());
         for chunk in chunks {
             let whole = splitter
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_read_back_as_it_was_written() {
-        let bytes = frame("message_stop", b"{\"type\":\"message_stop\"}");
+        let bytes = encode_event("message_stop", b"{\"type\":\"message_stop\"}");
         let (passed, seen) = split([bytes.as_ref()]);
         assert_eq!(passed, bytes);
         assert_eq!(named(&seen), [(&b"message_stop"[..], &b"{\"type\":\"message_stop\"}"[..])]);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn an_event_without_an_end_is_refused_before_it_fills_the_memory() {
-        let mut splitter = EventSplitter::default();
+        let mut splitter = SseEventSplitter::default();
         let chunk = Bytes::from(vec![b'x'; MAX_EVENT_BYTES]);
         assert!(splitter.push(chunk, |_| ()).is_ok());
         assert!(splitter.push(Bytes::from_static(b"x"), |_| ()).is_err());

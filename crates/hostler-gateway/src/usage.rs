@@ -12,10 +12,10 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
 use crate::dollars::Dollars;
-use crate::lease::Holder;
-use crate::limits::Permit;
-use crate::prices::Price;
-use crate::sse::Event;
+use crate::lease::LeaseHolder;
+use crate::limits::RequestPermit;
+use crate::prices::ModelPrice;
+use crate::sse::SseEvent;
 
 /// What a lease, a session or a day has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct UsageTotals {
 
 impl UsageTotals {
     /// One request, before any token.
-    pub(crate) const REQUEST: Self = Self {
+    pub(crate) const ONE_REQUEST: Self = Self {
         requests: 1,
         input_tokens: 0,
         output_tokens: 0,
@@ -63,7 +63,7 @@ impl UsageTotals {
         add(&mut self.output_tokens, more.output_tokens);
         add(&mut self.cache_read_tokens, more.cache_read_tokens);
         add(&mut self.cache_write_tokens, more.cache_write_tokens);
-        self.dollars = self.dollars.plus(more.dollars);
+        self.dollars = self.dollars.saturating_add(more.dollars);
         add(&mut self.unpriced_tokens, more.unpriced_tokens);
     }
 }
@@ -84,7 +84,7 @@ pub struct TokenCounts {
 impl TokenCounts {
     /// All of them together.
     #[must_use]
-    pub fn sum(self) -> u64 {
+    pub fn total(self) -> u64 {
         self.by_kind().into_iter().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
@@ -102,9 +102,9 @@ impl TokenCounts {
 
 /// The totals of one lease, added to by all of its requests.
 #[derive(Debug, Default)]
-pub(crate) struct UsageCell(Mutex<UsageTotals>);
+pub(crate) struct LeaseUsage(Mutex<UsageTotals>);
 
-impl UsageCell {
+impl LeaseUsage {
     pub(crate) fn totals(&self) -> UsageTotals {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,60 +115,68 @@ impl UsageCell {
 }
 
 /// The meter of one request; holds the request's permit until the answer is over.
-pub(crate) struct Meter {
-    holder: Arc<Holder>,
-    permit: Permit,
+pub(crate) struct TokenMeter {
+    holder: Arc<LeaseHolder>,
+    permit: RequestPermit,
     /// Absent if nobody knows what the model costs.
-    price: Option<Price>,
-    seen: TokenCounts,
+    price: Option<ModelPrice>,
+    counted: TokenCounts,
     /// The part of what was written to the cache that is kept for an hour, which costs more.
-    hour: u64,
+    cache_write_1h: u64,
     /// Output tokens that a `message_delta` event has reported.
     reported_output: u64,
     /// The content that has passed since then.
-    unreported: Content,
+    unreported: UnreportedContent,
 }
 
-impl Meter {
+impl TokenMeter {
     /// What this request has used so far.
     pub(crate) fn tokens(&self) -> TokenCounts {
-        self.seen
+        self.counted
     }
 
     /// Starts the meter of a request that is about to be sent to the upstream; the permit has counted it already.
-    pub(crate) fn start(holder: Arc<Holder>, permit: Permit, price: Option<Price>) -> Self {
-        holder.usage.add(&UsageTotals::REQUEST);
-        let seen = TokenCounts::default();
-        Self { holder, permit, price, seen, hour: 0, reported_output: 0, unreported: Content::default() }
+    pub(crate) fn start(holder: Arc<LeaseHolder>, permit: RequestPermit, price: Option<ModelPrice>) -> Self {
+        holder.usage.add(&UsageTotals::ONE_REQUEST);
+        let counted = TokenCounts::default();
+        Self {
+            holder,
+            permit,
+            price,
+            counted,
+            cache_write_1h: 0,
+            reported_output: 0,
+            unreported: UnreportedContent::default(),
+        }
     }
 
     /// Reads the counts of a `message_start` event.
-    pub(crate) fn see_start(&mut self, event: Event<'_>) {
+    pub(crate) fn read_message_start(&mut self, event: SseEvent<'_>) {
         if let Ok(start) = serde_json::from_slice::<MessageStart>(&event.data()) {
             self.report(&start.message.usage);
         }
     }
 
     /// Reads the counts of a `message_delta` event.
-    pub(crate) fn see_delta(&mut self, event: Event<'_>) {
-        if let Ok(Metered { usage: Some(usage) }) = serde_json::from_slice::<Metered>(&event.data()) {
+    pub(crate) fn read_message_delta(&mut self, event: SseEvent<'_>) {
+        if let Ok(UsageField { usage: Some(usage) }) = serde_json::from_slice::<UsageField>(&event.data()) {
             if let Some(output @ 1..) = usage.output_tokens {
-                (self.reported_output, self.unreported) = (output, Content::default());
+                (self.reported_output, self.unreported) = (output, UnreportedContent::default());
             }
             self.report(&usage);
         }
     }
 
     /// Measures a `content_block_delta` event, in case that its stream is cut off before it reports its usage.
-    pub(crate) fn see_content(&mut self, event: Event<'_>) {
+    pub(crate) fn measure_content_delta(&mut self, event: SseEvent<'_>) {
         if let Ok(ContentDelta { delta }) = serde_json::from_slice::<ContentDelta>(&event.data()) {
             self.unreported.add(delta.bytes());
         }
     }
 
     /// The stream is over: content after the last report is charged by its estimate.
-    pub(crate) fn settle(&mut self) {
-        let unreported = std::mem::take(&mut self.unreported).tokens();
+    pub(crate) fn charge_unreported(&mut self) {
+        let unreported = std::mem::take(&mut self.unreported).estimate_tokens();
         if unreported > 0 {
             self.reported_output = self.reported_output.saturating_add(unreported);
             self.report(&Usage { output_tokens: Some(self.reported_output), ..Usage::default() });
@@ -176,20 +184,20 @@ impl Meter {
     }
 
     /// Reads the counts of a whole message.
-    pub(crate) fn see_body(&mut self, json: &[u8]) {
-        if let Ok(Metered { usage: Some(usage) }) = serde_json::from_slice::<Metered>(json) {
+    pub(crate) fn read_message(&mut self, json: &[u8]) {
+        if let Ok(UsageField { usage: Some(usage) }) = serde_json::from_slice::<UsageField>(json) {
             self.report(&usage);
         }
     }
 
     /// Later counts of one message replace earlier ones, so only what they have grown by is added.
     fn report(&mut self, usage: &Usage) {
-        let (before, hour_before) = (self.seen, self.hour);
-        let (now, hour) = (usage.after(&before), hour_before.max(usage.hour()));
+        let (before, hour_before) = (self.counted, self.cache_write_1h);
+        let (now, hour) = (usage.merge_with(&before), hour_before.max(usage.cache_write_1h()));
         if (now, hour) == (before, hour_before) {
             return;
         }
-        (self.seen, self.hour) = (now, hour);
+        (self.counted, self.cache_write_1h) = (now, hour);
         let cost = |tokens, hour| self.price.map(|price| price.cost(tokens, hour)).unwrap_or_default();
         let change = UsageTotals {
             requests: 0,
@@ -197,8 +205,8 @@ impl Meter {
             output_tokens: now.output - before.output,
             cache_read_tokens: now.cache_read - before.cache_read,
             cache_write_tokens: now.cache_write - before.cache_write,
-            dollars: cost(now, hour).minus(cost(before, hour_before)),
-            unpriced_tokens: if self.price.is_some() { 0 } else { now.sum() - before.sum() },
+            dollars: cost(now, hour).saturating_sub(cost(before, hour_before)),
+            unpriced_tokens: if self.price.is_some() { 0 } else { now.total() - before.total() },
         };
         self.holder.usage.add(&change);
         self.permit.charge(&change);
@@ -210,20 +218,20 @@ const BYTES_PER_TOKEN: u64 = 4;
 
 /// What the model has written.
 #[derive(Default)]
-struct Content {
+struct UnreportedContent {
     bytes: u64,
     /// Deltas that were not empty.
     deltas: u64,
 }
 
-impl Content {
+impl UnreportedContent {
     fn add(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.deltas += u64::from(bytes > 0);
     }
 
     /// An estimate: a delta that is not empty holds at least one token.
-    fn tokens(&self) -> u64 {
+    fn estimate_tokens(&self) -> u64 {
         self.bytes.div_ceil(BYTES_PER_TOKEN).max(self.deltas)
     }
 }
@@ -237,11 +245,11 @@ struct ContentDelta {
 #[derive(Deserialize)]
 struct WrittenContent {
     #[serde(default)]
-    text: Length,
+    text: StringLength,
     #[serde(default)]
-    thinking: Length,
+    thinking: StringLength,
     #[serde(default)]
-    partial_json: Length,
+    partial_json: StringLength,
 }
 
 impl WrittenContent {
@@ -252,20 +260,20 @@ impl WrittenContent {
 
 /// The length of a string in bytes; the string itself is not kept.
 #[derive(Default)]
-struct Length(u64);
+struct StringLength(u64);
 
-impl<'de> Deserialize<'de> for Length {
+impl<'de> Deserialize<'de> for StringLength {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Counter;
         impl Visitor<'_> for Counter {
-            type Value = Length;
+            type Value = StringLength;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Length, E> {
-                Ok(Length(u64::try_from(text.len()).unwrap_or(u64::MAX)))
+            fn visit_str<E>(self, text: &str) -> Result<StringLength, E> {
+                Ok(StringLength(u64::try_from(text.len()).unwrap_or(u64::MAX)))
             }
         }
         deserializer.deserialize_str(Counter)
@@ -283,7 +291,7 @@ struct StartedMessage {
 }
 
 #[derive(Deserialize)]
-struct Metered {
+struct UsageField {
     usage: Option<Usage>,
 }
 
@@ -303,7 +311,7 @@ struct CacheCreation {
 
 impl Usage {
     /// The counts after these have been seen: what is not told stays, and nothing shrinks, since it has been charged.
-    fn after(&self, before: &TokenCounts) -> TokenCounts {
+    fn merge_with(&self, before: &TokenCounts) -> TokenCounts {
         TokenCounts {
             input: before.input.max(self.input_tokens.unwrap_or(0)),
             output: before.output.max(self.output_tokens.unwrap_or(0)),
@@ -313,7 +321,7 @@ impl Usage {
     }
 
     /// What is kept in the cache for an hour.
-    fn hour(&self) -> u64 {
+    fn cache_write_1h(&self) -> u64 {
         self.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens).unwrap_or(0)
     }
 }

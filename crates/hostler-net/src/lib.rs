@@ -5,8 +5,8 @@
 
 #![forbid(unsafe_code)]
 
-mod evicting;
-mod host;
+mod evicting_set;
+mod host_header;
 
-pub use evicting::{EvictingSet, Member};
-pub use host::{host_and_port, is_loopback_name};
+pub use evicting_set::{EvictingSet, EvictingSetMember};
+pub use host_header::{is_loopback_name, split_host_and_port};

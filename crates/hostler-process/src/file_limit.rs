@@ -11,14 +11,14 @@ use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// The soft and the hard limit before they were raised.
-static ORIGINAL: OnceLock<(libc::rlim_t, libc::rlim_t)> = OnceLock::new();
+static ORIGINAL_LIMITS: OnceLock<(libc::rlim_t, libc::rlim_t)> = OnceLock::new();
 
 /// macOS takes at most this many open files, although it calls the hard limit infinite.
 #[cfg(target_os = "macos")]
 const MAX_OPEN_FILES: libc::rlim_t = 10_240;
 
 /// Raises the soft limit of this process to the hard one.
-pub(crate) fn raise() -> io::Result<()> {
+pub(crate) fn raise_soft_limit() -> io::Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     #[cfg(target_os = "macos")]
     let reachable = hard.min(MAX_OPEN_FILES);
@@ -26,19 +26,19 @@ pub(crate) fn raise() -> io::Result<()> {
     let reachable = hard;
     if soft < reachable {
         setrlimit(Resource::RLIMIT_NOFILE, reachable, hard)?;
-        let _ = ORIGINAL.set((soft, hard));
+        let _ = ORIGINAL_LIMITS.set((soft, hard));
     }
     Ok(())
 }
 
 /// The limits that children are started with; none if they were never raised.
-pub(crate) fn original() -> Option<libc::rlimit> {
-    ORIGINAL.get().map(|&(rlim_cur, rlim_max)| libc::rlimit { rlim_cur, rlim_max })
+pub(crate) fn original_limits() -> Option<libc::rlimit> {
+    ORIGINAL_LIMITS.get().map(|&(rlim_cur, rlim_max)| libc::rlimit { rlim_cur, rlim_max })
 }
 
 /// Sets the limits of the calling process. Async-signal-safe.
 #[expect(unsafe_code, reason = "nix's own function is not documented as async-signal-safe")]
-pub(crate) fn restore(limits: &libc::rlimit) -> io::Result<()> {
+pub(crate) fn set_limits(limits: &libc::rlimit) -> io::Result<()> {
     // SAFETY: it is one system call, which reads a value that outlives it.
     Errno::result(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limits) })?;
     Ok(())

@@ -16,36 +16,36 @@
 //! This is the one crate that may contain `unsafe`: between `fork` and `exec`, and for file descriptors that a process
 //! is born with. Each such block says why it is sound.
 
-mod children;
+mod child_registry;
 mod environment;
-mod exit;
+mod exit_report;
 mod file_limit;
-mod handle;
 mod lifeline;
 mod lines;
 mod lock;
 mod orphans;
 mod platform;
+mod process_handle;
 mod programs;
 mod pty;
 mod redact;
 mod runtime_dir;
 mod signals;
 mod spawn;
+mod stderr_buffer;
 mod stdin;
 mod supervisor;
-mod tail;
 mod watcher;
 
-pub use children::{OwnChild, start_own_child};
+pub use child_registry::{RegisteredChild, spawn_registered_child};
 pub use environment::Environment;
-pub use exit::ExitReport;
-pub use handle::{CloseMode, ProcessHandle};
-pub use lines::{LineError, LineReader, MAX_LINE};
-pub use lock::{ConversationLock, LockError, TreeLock};
+pub use exit_report::ExitReport;
+pub use lines::{LineError, LineReader, MAX_LINE_BYTES};
+pub use lock::{ConversationLock, LockError, ProcessTreeLock};
 pub use orphans::{become_host, hide_memory};
+pub use process_handle::{ProcessHandle, TerminationMode};
 pub use programs::{find_program, is_executable};
-pub use pty::{Pty, Size};
+pub use pty::{Pty, PtySize};
 pub use runtime_dir::{runtime_dir, runtime_dir_path};
 pub use spawn::{AgentProcess, SpawnError, SpawnSpec, SupervisorCommand, TerminalProcess, spawn, spawn_in_terminal};
 pub use stdin::AgentStdin;

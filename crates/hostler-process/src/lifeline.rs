@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::exit::ExitReport;
+use crate::exit_report::ExitReport;
 
 /// The supervisor's file descriptor for its end of the lifeline.
 pub(crate) const LIFELINE_FD: i32 = 3;
@@ -22,10 +22,10 @@ pub(crate) const LIFELINE_FD: i32 = 3;
 pub(crate) const LOCK_FD: i32 = 4;
 
 /// More than any kernel takes as arguments and environment of a program.
-const LARGEST_LAUNCH: usize = 64 * 1024 * 1024;
+const MAX_LAUNCH_BYTES: usize = 64 * 1024 * 1024;
 
 /// What the supervisor starts. Holds secrets, so it has no `Debug`.
-pub(crate) struct Launch {
+pub(crate) struct LaunchMessage {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -36,21 +36,21 @@ pub(crate) struct Launch {
     pub(crate) terminal: bool,
 }
 
-impl Launch {
+impl LaunchMessage {
     /// The message: its length, then strings and counts, each with its length before it.
     pub(crate) fn encode(&self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
-        put(&mut body, self.program.as_os_str())?;
-        put(&mut body, self.cwd.as_os_str())?;
-        put(&mut body, self.lock.as_deref().unwrap_or("".as_ref()).as_os_str())?;
+        put_string(&mut body, self.program.as_os_str())?;
+        put_string(&mut body, self.cwd.as_os_str())?;
+        put_string(&mut body, self.lock.as_deref().unwrap_or("".as_ref()).as_os_str())?;
         put_number(&mut body, self.args.len())?;
         for arg in &self.args {
-            put(&mut body, arg)?;
+            put_string(&mut body, arg)?;
         }
         put_number(&mut body, self.env.len())?;
         for (name, value) in &self.env {
-            put(&mut body, name)?;
-            put(&mut body, value)?;
+            put_string(&mut body, name)?;
+            put_string(&mut body, value)?;
         }
         put_number(&mut body, usize::from(self.terminal))?;
         let mut message = Vec::with_capacity(body.len() + 4);
@@ -63,32 +63,33 @@ impl Launch {
     pub(crate) fn read_from(lifeline: &mut impl Read) -> io::Result<Option<Self>> {
         let mut length = [0; 4];
         if let Err(error) = lifeline.read_exact(&mut length) {
-            return unless_ended(error);
+            return none_if_closed(error);
         }
         let length = u32::from_le_bytes(length) as usize;
-        if length > LARGEST_LAUNCH {
-            return Err(garbled());
+        if length > MAX_LAUNCH_BYTES {
+            return Err(malformed_launch());
         }
         let mut body = vec![0; length];
         if let Err(error) = lifeline.read_exact(&mut body) {
-            return unless_ended(error);
+            return none_if_closed(error);
         }
         Self::decode(&body).map(Some)
     }
 
     fn decode(mut body: &[u8]) -> io::Result<Self> {
         let body = &mut body;
-        let program = take(body)?.into();
-        let cwd = take(body)?.into();
-        let lock = Some(PathBuf::from(take(body)?)).filter(|path| !path.as_os_str().is_empty());
-        let args = (0..take_number(body)?).map(|_| take(body)).collect::<Result<_, _>>()?;
-        let env = (0..take_number(body)?).map(|_| Ok((take(body)?, take(body)?))).collect::<io::Result<_>>()?;
+        let program = take_string(body)?.into();
+        let cwd = take_string(body)?.into();
+        let lock = Some(PathBuf::from(take_string(body)?)).filter(|path| !path.as_os_str().is_empty());
+        let args = (0..take_number(body)?).map(|_| take_string(body)).collect::<Result<_, _>>()?;
+        let env =
+            (0..take_number(body)?).map(|_| Ok((take_string(body)?, take_string(body)?))).collect::<io::Result<_>>()?;
         let terminal = take_number(body)? != 0;
         Ok(Self { program, args, env, cwd, lock, terminal })
     }
 }
 
-fn put(out: &mut Vec<u8>, text: &OsStr) -> io::Result<()> {
+fn put_string(out: &mut Vec<u8>, text: &OsStr) -> io::Result<()> {
     put_number(out, text.len())?;
     out.extend_from_slice(text.as_bytes());
     Ok(())
@@ -97,30 +98,30 @@ fn put(out: &mut Vec<u8>, text: &OsStr) -> io::Result<()> {
 fn put_number(out: &mut Vec<u8>, number: usize) -> io::Result<()> {
     let number = u32::try_from(number)
         .ok()
-        .filter(|&number| number as usize <= LARGEST_LAUNCH)
+        .filter(|&number| number as usize <= MAX_LAUNCH_BYTES)
         .ok_or_else(|| io::Error::from(io::ErrorKind::ArgumentListTooLong))?;
     out.extend_from_slice(&number.to_le_bytes());
     Ok(())
 }
 
-fn take(body: &mut &[u8]) -> io::Result<OsString> {
+fn take_string(body: &mut &[u8]) -> io::Result<OsString> {
     let length = take_number(body)? as usize;
-    let (text, rest) = body.split_at_checked(length).ok_or_else(garbled)?;
+    let (text, rest) = body.split_at_checked(length).ok_or_else(malformed_launch)?;
     *body = rest;
     Ok(OsString::from_vec(text.to_vec()))
 }
 
 fn take_number(body: &mut &[u8]) -> io::Result<u32> {
-    let (number, rest) = body.split_first_chunk().ok_or_else(garbled)?;
+    let (number, rest) = body.split_first_chunk().ok_or_else(malformed_launch)?;
     *body = rest;
     Ok(u32::from_le_bytes(*number))
 }
 
-fn garbled() -> io::Error {
+fn malformed_launch() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the launch message makes no sense")
 }
 
-fn unless_ended<T>(error: io::Error) -> io::Result<Option<T>> {
+fn none_if_closed<T>(error: io::Error) -> io::Result<Option<T>> {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => Ok(None),
         _ => Err(error),
@@ -129,63 +130,63 @@ fn unless_ended<T>(error: io::Error) -> io::Result<Option<T>> {
 
 /// What the supervisor tells the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum SupervisorReport {
     /// The agent runs.
     Started { pid: u32 },
     /// The agent could not be started.
-    Failed { step: Step, errno: i32 },
+    Failed { step: StartStep, errno: i32 },
     /// The agent ended; its tree may still be there.
     Exited(ExitReport),
     /// No process of the tree is left; the supervisor ends.
-    Empty,
+    TreeEmpty,
 }
 
 /// A step of starting an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum StartStep {
     /// Entering the working directory.
     Directory,
     /// Executing the program.
     Program,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SupervisorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started { pid } => write!(f, "started {pid}"),
             Self::Failed { step, errno } => match step {
-                Step::Directory => write!(f, "failed directory {errno}"),
-                Step::Program => write!(f, "failed program {errno}"),
+                StartStep::Directory => write!(f, "failed directory {errno}"),
+                StartStep::Program => write!(f, "failed program {errno}"),
             },
             Self::Exited(ExitReport { code: Some(code), .. }) => write!(f, "exited code {code}"),
             Self::Exited(ExitReport { signal, .. }) => {
                 write!(f, "exited signal {}", signal.unwrap_or_default())
             }
-            Self::Empty => f.write_str("empty"),
+            Self::TreeEmpty => f.write_str("empty"),
         }
     }
 }
 
 /// A line on the lifeline that is no report: something else than our supervisor runs there.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NoReport;
+pub(crate) struct ParseReportError;
 
-impl FromStr for Report {
-    type Err = NoReport;
+impl FromStr for SupervisorReport {
+    type Err = ParseReportError;
 
-    fn from_str(line: &str) -> Result<Self, NoReport> {
-        fn number<T: FromStr>(text: &str) -> Result<T, NoReport> {
-            text.parse().map_err(|_| NoReport)
+    fn from_str(line: &str) -> Result<Self, ParseReportError> {
+        fn number<T: FromStr>(text: &str) -> Result<T, ParseReportError> {
+            text.parse().map_err(|_| ParseReportError)
         }
         let words: Vec<&str> = line.split(' ').collect();
         Ok(match words[..] {
             ["started", pid] => Self::Started { pid: number(pid)? },
-            ["failed", "directory", errno] => Self::Failed { step: Step::Directory, errno: number(errno)? },
-            ["failed", "program", errno] => Self::Failed { step: Step::Program, errno: number(errno)? },
+            ["failed", "directory", errno] => Self::Failed { step: StartStep::Directory, errno: number(errno)? },
+            ["failed", "program", errno] => Self::Failed { step: StartStep::Program, errno: number(errno)? },
             ["exited", "code", code] => Self::Exited(ExitReport::from_code(number(code)?)),
             ["exited", "signal", signal] => Self::Exited(ExitReport::from_signal(number(signal)?)),
-            ["empty"] => Self::Empty,
-            _ => return Err(NoReport),
+            ["empty"] => Self::TreeEmpty,
+            _ => return Err(ParseReportError),
         })
     }
 }
@@ -194,8 +195,8 @@ impl FromStr for Report {
 mod tests {
     use super::*;
 
-    fn launch() -> Launch {
-        Launch {
+    fn launch() -> LaunchMessage {
+        LaunchMessage {
             program: "/bin/agent".into(),
             args: vec!["--flag=ä b".into(), "".into(), OsString::from_vec(vec![0xff])],
             env: vec![("NAME".into(), "value\nwith line feed".into())],
@@ -208,13 +209,13 @@ mod tests {
     #[test]
     fn a_launch_arrives_as_it_was_sent() {
         let sent = launch();
-        let got = Launch::read_from(&mut &sent.encode().unwrap()[..]).unwrap().unwrap();
+        let got = LaunchMessage::read_from(&mut &sent.encode().unwrap()[..]).unwrap().unwrap();
         assert_eq!(
             (got.program, got.args, got.env, got.cwd, got.lock, got.terminal),
             (sent.program, sent.args, sent.env, sent.cwd, sent.lock, sent.terminal)
         );
-        let locked = Launch { lock: Some("/run/c.lock".into()), ..launch() };
-        let got = Launch::read_from(&mut &locked.encode().unwrap()[..]).unwrap().unwrap();
+        let locked = LaunchMessage { lock: Some("/run/c.lock".into()), ..launch() };
+        let got = LaunchMessage::read_from(&mut &locked.encode().unwrap()[..]).unwrap().unwrap();
         assert_eq!(got.lock, locked.lock);
     }
 
@@ -222,31 +223,31 @@ mod tests {
     fn a_launch_that_breaks_off_anywhere_starts_nothing() {
         let message = launch().encode().unwrap();
         for end in 0..message.len() {
-            assert!(Launch::read_from(&mut &message[..end]).unwrap().is_none(), "at {end}");
+            assert!(LaunchMessage::read_from(&mut &message[..end]).unwrap().is_none(), "at {end}");
         }
     }
 
     #[test]
     fn a_garbled_launch_is_an_error() {
         for bad in [&[255, 255, 255, 255][..], &[4, 0, 0, 0, 9, 0, 0, 0], &[1, 0, 0, 0, 7]] {
-            assert!(Launch::read_from(&mut &bad[..]).is_err());
+            assert!(LaunchMessage::read_from(&mut &bad[..]).is_err());
         }
     }
 
     #[test]
     fn every_report_can_be_read_back() {
         for report in [
-            Report::Started { pid: 7 },
-            Report::Failed { step: Step::Directory, errno: 2 },
-            Report::Failed { step: Step::Program, errno: 13 },
-            Report::Exited(ExitReport::from_code(3)),
-            Report::Exited(ExitReport::from_signal(9)),
-            Report::Empty,
+            SupervisorReport::Started { pid: 7 },
+            SupervisorReport::Failed { step: StartStep::Directory, errno: 2 },
+            SupervisorReport::Failed { step: StartStep::Program, errno: 13 },
+            SupervisorReport::Exited(ExitReport::from_code(3)),
+            SupervisorReport::Exited(ExitReport::from_signal(9)),
+            SupervisorReport::TreeEmpty,
         ] {
             assert_eq!(report.to_string().parse(), Ok(report));
         }
         for bad in ["", "started", "started x", "empty 1", "exited"] {
-            assert_eq!(bad.parse::<Report>(), Err(NoReport), "{bad}");
+            assert_eq!(bad.parse::<SupervisorReport>(), Err(ParseReportError), "{bad}");
         }
     }
 }

@@ -7,13 +7,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
 
 /// The longest line that is kept: 64 MiB, without its line feed.
-pub const MAX_LINE: usize = 64 * 1024 * 1024;
+pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// How much is asked for in one read.
-const READ_SIZE: usize = 64 * 1024;
+const READ_CHUNK_BYTES: usize = 64 * 1024;
 
 /// A buffer that grew beyond this for one long line is given back once the line has been handed out.
-const KEPT_CAPACITY: usize = 1024 * 1024;
+const MAX_RETAINED_CAPACITY_BYTES: usize = 1024 * 1024;
 
 /// Why a line could not be delivered.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub struct LineReader<R = pipe::Receiver> {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// A reader with the usual cap, [`MAX_LINE`].
     pub fn new(source: R) -> Self {
-        Self::with_limit(source, MAX_LINE)
+        Self::with_limit(source, MAX_LINE_BYTES)
     }
 
     /// A reader with another cap.
@@ -61,18 +61,18 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Cancel safe: what was read stays for the next call.
     pub async fn next_line(&mut self) -> Result<Option<Bytes>, LineError> {
         loop {
-            if let Some(line) = self.buffered_line() {
+            if let Some(line) = self.take_buffered_line() {
                 return line.map(Some);
             }
             if self.ended {
-                return self.last_line().transpose();
+                return self.take_last_line().transpose();
             }
-            self.buffer.reserve(READ_SIZE);
+            self.buffer.reserve(READ_CHUNK_BYTES);
             self.ended = self.source.read_buf(&mut self.buffer).await? == 0;
         }
     }
 
-    fn buffered_line(&mut self) -> Option<Result<Bytes, LineError>> {
+    fn take_buffered_line(&mut self) -> Option<Result<Bytes, LineError>> {
         let unseen = self.buffer.iter().skip(self.scanned);
         let Some(end) = unseen.copied().position(|byte| byte == b'\n') else {
             self.scanned = self.buffer.len();
@@ -82,19 +82,19 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let mut line = self.buffer.split_to(self.scanned + end + 1);
         line.truncate(line.len() - 1);
         self.scanned = 0;
-        if self.buffer.capacity() > KEPT_CAPACITY {
+        if self.buffer.capacity() > MAX_RETAINED_CAPACITY_BYTES {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
-        Some(self.checked(line))
+        Some(self.check_length(line))
     }
 
-    fn last_line(&mut self) -> Option<Result<Bytes, LineError>> {
+    fn take_last_line(&mut self) -> Option<Result<Bytes, LineError>> {
         let line = self.buffer.split();
         self.scanned = 0;
         if line.is_empty() && self.skipped.is_none() {
             return None;
         }
-        Some(self.checked(line))
+        Some(self.check_length(line))
     }
 
     fn skip_if_too_long(&mut self) {
@@ -105,7 +105,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    fn checked(&mut self, line: BytesMut) -> Result<Bytes, LineError> {
+    fn check_length(&mut self, line: BytesMut) -> Result<Bytes, LineError> {
         let skipped = self.skipped.take();
         if skipped.is_none() && line.len() <= self.limit {
             return Ok(line.freeze());
@@ -178,13 +178,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_skipped_line_is_not_kept_in_memory() {
-        let chunk = vec![b'x'; READ_SIZE];
+        let chunk = vec![b'x'; READ_CHUNK_BYTES];
         let chunks: Vec<&[u8]> = std::iter::repeat_n(&chunk[..], 64).collect();
         let mut reader = reader(&chunks, 1000);
         assert!(matches!(
             reader.next_line().await,
-            Err(LineError::TooLong { length, limit: 1000 }) if length == 64 * READ_SIZE as u64
+            Err(LineError::TooLong { length, limit: 1000 }) if length == 64 * READ_CHUNK_BYTES as u64
         ));
-        assert!(reader.buffer.capacity() <= 2 * READ_SIZE);
+        assert!(reader.buffer.capacity() <= 2 * READ_CHUNK_BYTES);
     }
 }

@@ -12,26 +12,26 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The longest file name that common file systems take is 255 bytes.
-const LONGEST_NAME: usize = 240;
+const MAX_LOCK_NAME_BYTES: usize = 240;
 
 /// How much of the holder's text is read back.
-const LONGEST_HOLDER: u64 = 1024;
+const MAX_HOLDER_BYTES: u64 = 1024;
 
 /// Between opening and locking, another process may remove the file. That this happens so often in a row is absurd.
-const ATTEMPTS: usize = 64;
+const MAX_LOCK_ATTEMPTS: usize = 64;
 
 /// Why a conversation could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process runs this conversation.
-    #[error("the conversation is already running in {by}; close it there first")]
+    #[error("the conversation is already running in {holder}; close it there first")]
     Held {
         /// What the holder said about itself.
-        by: String,
+        holder: String,
     },
     /// The conversation's name cannot be a file's name.
-    #[error("a conversation needs a name of 1 to {LONGEST_NAME} bytes, this one has {length}")]
-    Name {
+    #[error("a conversation needs a name of 1 to {MAX_LOCK_NAME_BYTES} bytes, this one has {length}")]
+    InvalidName {
         /// Its length as a file name, in bytes.
         length: usize,
     },
@@ -52,47 +52,47 @@ pub struct ConversationLock {
     file: File,
     path: PathBuf,
     /// Whether dropping this removes the file: not once a supervisor may hold the lock as well.
-    ours: bool,
+    removes_file: bool,
 }
 
 impl ConversationLock {
     /// Locks `conversation` or says who holds it. `holder` is the text that others will be told.
     pub fn acquire(runtime_dir: &Path, conversation: &str, holder: &str) -> Result<Self, LockError> {
-        let path = runtime_dir.join(file_name(conversation)?);
+        let path = runtime_dir.join(lock_file_name(conversation)?);
         match lock_file(&path) {
-            Ok(Locked::File(mut file)) => {
+            Ok(LockAttempt::File(mut file)) => {
                 let written = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes()));
-                let lock = Self { file, path, ours: true };
+                let lock = Self { file, path, removes_file: true };
                 match written {
                     Ok(()) => Ok(lock),
                     Err(source) => Err(LockError::Io { path: lock.path.clone(), source }),
                 }
             }
-            Ok(Locked::HeldBy(by)) => Err(LockError::Held { by }),
+            Ok(LockAttempt::HeldBy(by)) => Err(LockError::Held { holder: by }),
             Err(source) => Err(LockError::Io { path, source }),
         }
     }
 
     /// A lock that a process was given by the one that started it.
     pub(crate) fn inherited(file: File, path: PathBuf) -> Self {
-        Self { file, path, ours: true }
+        Self { file, path, removes_file: true }
     }
 
     /// From now on a supervisor shares the lock and will remove the file.
-    pub(crate) fn shared_with_supervisor(&mut self) {
-        self.ours = false;
+    pub(crate) fn hand_file_to_supervisor(&mut self) {
+        self.removes_file = false;
     }
 
     /// The supervisor is gone without having removed the file.
-    pub(crate) fn take_back(&mut self) {
-        self.ours = true;
+    pub(crate) fn reclaim_file(&mut self) {
+        self.removes_file = true;
     }
 }
 
 impl Drop for ConversationLock {
     fn drop(&mut self) {
         // Removed while still locked: whoever waits at the old file notices that it is no longer the one at this path.
-        if self.ours && is_at(&self.file, &self.path).unwrap_or(false) {
+        if self.removes_file && is_same_file(&self.file, &self.path).unwrap_or(false) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -100,14 +100,14 @@ impl Drop for ConversationLock {
 
 /// What stays locked until an agent's tree is empty, also when the host is gone by then.
 #[derive(Debug)]
-pub enum TreeLock {
+pub enum ProcessTreeLock {
     /// The right to run a conversation. Its file goes with it.
     Conversation(ConversationLock),
     /// A file that the caller has locked for more than this tree: a copy of what it keeps. It stays where it is.
     File(File),
 }
 
-impl TreeLock {
+impl ProcessTreeLock {
     /// The file that the supervisor removes when the tree is empty.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
@@ -117,13 +117,13 @@ impl TreeLock {
     }
 }
 
-impl From<ConversationLock> for TreeLock {
+impl From<ConversationLock> for ProcessTreeLock {
     fn from(lock: ConversationLock) -> Self {
         Self::Conversation(lock)
     }
 }
 
-impl AsFd for TreeLock {
+impl AsFd for ProcessTreeLock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Conversation(lock) => lock.file.as_fd(),
@@ -132,13 +132,13 @@ impl AsFd for TreeLock {
     }
 }
 
-enum Locked {
+enum LockAttempt {
     File(File),
     HeldBy(String),
 }
 
-fn lock_file(path: &Path) -> io::Result<Locked> {
-    for _ in 0..ATTEMPTS {
+fn lock_file(path: &Path) -> io::Result<LockAttempt> {
+    for _ in 0..MAX_LOCK_ATTEMPTS {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -148,19 +148,19 @@ fn lock_file(path: &Path) -> io::Result<Locked> {
             .custom_flags(nix::libc::O_NOFOLLOW)
             .open(path)?;
         match file.try_lock() {
-            Ok(()) if is_at(&file, path)? => return Ok(Locked::File(file)),
+            Ok(()) if is_same_file(&file, path)? => return Ok(LockAttempt::File(file)),
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Locked::HeldBy(holder_of(&mut file)?)),
+            Err(TryLockError::WouldBlock) => return Ok(LockAttempt::HeldBy(read_holder(&mut file)?)),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
     Err(io::Error::other("it is removed again and again"))
 }
 
-fn holder_of(file: &mut File) -> io::Result<String> {
+fn read_holder(file: &mut File) -> io::Result<String> {
     file.rewind()?;
     let mut text = Vec::new();
-    file.take(LONGEST_HOLDER).read_to_end(&mut text)?;
+    file.take(MAX_HOLDER_BYTES).read_to_end(&mut text)?;
     let text = String::from_utf8_lossy(&text);
     Ok(match text.trim() {
         // It has the lock and is about to write its name.
@@ -170,7 +170,7 @@ fn holder_of(file: &mut File) -> io::Result<String> {
 }
 
 /// Whether `path` still leads to `file`.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     let held = file.metadata()?;
     match std::fs::symlink_metadata(path) {
         Ok(found) => Ok(found.dev() == held.dev() && found.ino() == held.ino()),
@@ -180,7 +180,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// A file name of its own for each conversation: letters, digits and a few signs as they are, all else by its code.
-fn file_name(conversation: &str) -> Result<String, LockError> {
+fn lock_file_name(conversation: &str) -> Result<String, LockError> {
     let mut name = String::new();
     for byte in conversation.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
@@ -190,8 +190,8 @@ fn file_name(conversation: &str) -> Result<String, LockError> {
             let _ = write!(name, "%{byte:02x}");
         }
     }
-    if name.is_empty() || name.len() > LONGEST_NAME {
-        return Err(LockError::Name { length: name.len() });
+    if name.is_empty() || name.len() > MAX_LOCK_NAME_BYTES {
+        return Err(LockError::InvalidName { length: name.len() });
     }
     name.push_str(".lock");
     Ok(name)
@@ -210,7 +210,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = ConversationLock::acquire(dir.path(), "c", "host 1").unwrap();
         match ConversationLock::acquire(dir.path(), "c", "host 2") {
-            Err(LockError::Held { by }) => assert_eq!(by, "host 1"),
+            Err(LockError::Held { holder: by }) => assert_eq!(by, "host 1"),
             other => panic!("{other:?}"),
         }
         ConversationLock::acquire(dir.path(), "another", "host 2").unwrap();
@@ -260,10 +260,10 @@ mod tests {
 
     #[test]
     fn any_name_becomes_one_plain_file_name() {
-        assert_eq!(file_name("a/../b c").unwrap(), "a%2f..%2fb%20c.lock");
-        assert_ne!(file_name("a/b").unwrap(), file_name("a%2fb").unwrap());
-        assert!(matches!(file_name(""), Err(LockError::Name { length: 0 })));
-        assert!(matches!(file_name(&"x".repeat(241)), Err(LockError::Name { length: 241 })));
+        assert_eq!(lock_file_name("a/../b c").unwrap(), "a%2f..%2fb%20c.lock");
+        assert_ne!(lock_file_name("a/b").unwrap(), lock_file_name("a%2fb").unwrap());
+        assert!(matches!(lock_file_name(""), Err(LockError::InvalidName { length: 0 })));
+        assert!(matches!(lock_file_name(&"x".repeat(241)), Err(LockError::InvalidName { length: 241 })));
     }
 
     #[test]

@@ -10,23 +10,23 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::children::OwnChildren;
+use crate::child_registry::RegisteredChildren;
 use crate::{file_limit, platform, signals};
 
 static IS_HOST: AtomicBool = AtomicBool::new(false);
 
 static REAPER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
-const SHORTEST_REPEAT: Duration = Duration::from_millis(2);
-const LONGEST_REPEAT: Duration = Duration::from_millis(200);
+const MIN_KILL_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_KILL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Makes the calling process a host: orphans of its agents become its children, no other process can read its environment, and it may
 /// have as many files open as the system allows. Does nothing where the system cannot do it.
 pub fn become_host() -> io::Result<()> {
-    signals::notice_children()?;
-    platform::adopt_orphans()?;
+    signals::restore_default_sigchld()?;
+    platform::become_subreaper()?;
     platform::hide_memory()?;
-    if let Err(error) = file_limit::raise() {
+    if let Err(error) = file_limit::raise_soft_limit() {
         tracing::warn!(%error, "failed to raise the limit of open files");
     }
     IS_HOST.store(true, Ordering::Relaxed);
@@ -43,36 +43,36 @@ pub fn hide_memory() -> io::Result<()> {
 ///
 /// To be called when a supervisor has died, after it has been reaped: its children are the host's by then. They are
 /// not told apart from orphans of another dead supervisor, which have to go just as well.
-pub(crate) async fn sweep() {
-    let mut repeat = SHORTEST_REPEAT;
+pub(crate) async fn kill_orphans() {
+    let mut repeat = MIN_KILL_INTERVAL;
     while let Ok(found @ 1..) = tokio::task::spawn_blocking(kill_adopted).await {
         tracing::debug!(found, "killed orphans of a supervisor that died");
         tokio::time::sleep(repeat).await;
-        repeat = (repeat * 2).min(LONGEST_REPEAT);
+        repeat = (repeat * 2).min(MAX_KILL_INTERVAL);
     }
 }
 
 /// Keeps a task on the current runtime that reaps adopted children when they end. Others are left to whoever waits
 /// for them.
-pub(crate) fn keep_reaping() {
+pub(crate) fn ensure_reaper_running() {
     if !IS_HOST.load(Ordering::Relaxed) {
         return;
     }
     let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
     // It ends with its runtime.
     if reaper.as_ref().is_none_or(JoinHandle::is_finished) {
-        *reaper = Some(tokio::spawn(reap_for_ever()));
+        *reaper = Some(tokio::spawn(run_reaper()));
     }
 }
 
-async fn reap_for_ever() {
+async fn run_reaper() {
     let Ok(mut ends) = signal(SignalKind::child()) else {
         tracing::warn!("orphans of agents will not be reaped: this runtime has no signals");
         return;
     };
     loop {
         // Most of the time it was a child that somebody waits for, and the expensive look is not needed.
-        if platform::a_child_has_ended() && tokio::task::spawn_blocking(reap_adopted).await.is_err() {
+        if platform::has_exited_child() && tokio::task::spawn_blocking(reap_adopted).await.is_err() {
             return;
         }
         if ends.recv().await.is_none() {
@@ -83,7 +83,7 @@ async fn reap_for_ever() {
 
 /// How many orphans there were.
 fn kill_adopted() -> usize {
-    let own = OwnChildren::hold();
+    let own = RegisteredChildren::lock();
     let adopted = platform::adopted_children(|pid| own.contains(pid));
     for orphan in &adopted {
         for pid in orphan.descendants.iter().chain([&orphan.pid]) {
@@ -95,7 +95,7 @@ fn kill_adopted() -> usize {
 }
 
 fn reap_adopted() {
-    let own = OwnChildren::hold();
+    let own = RegisteredChildren::lock();
     for orphan in platform::adopted_children(|pid| own.contains(pid)) {
         let _ = waitpid(orphan.pid, Some(WaitPidFlag::WNOHANG));
     }

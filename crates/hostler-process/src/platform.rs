@@ -24,9 +24,9 @@ pub(crate) struct AdoptedChild {
 
 /// Why a supervisor stopped waiting.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wake {
+pub(crate) struct WakeReason {
     /// The lifeline has something to read, or its end.
-    pub(crate) lifeline: bool,
+    pub(crate) lifeline_readable: bool,
     /// Somebody sent the supervisor a signal that asks it to stop.
-    pub(crate) told_to_stop: bool,
+    pub(crate) stop_requested: bool,
 }

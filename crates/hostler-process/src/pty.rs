@@ -12,7 +12,7 @@ use crate::platform;
 
 /// How large a terminal is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct PtySize {
     /// Characters in a line.
     pub cols: u16,
     /// Lines.
@@ -58,13 +58,13 @@ impl Pty {
     }
 
     /// Changes the size; the program in the foreground is told.
-    pub fn resize(&self, size: Size) -> io::Result<()> {
+    pub fn resize(&self, size: PtySize) -> io::Result<()> {
         set_size(self.end.get_ref(), size)
     }
 }
 
 /// A new terminal: the host's end, and the one for programs. Neither is inherited by accident.
-pub(crate) fn open(size: Size) -> io::Result<(Pty, OwnedFd)> {
+pub(crate) fn open_pty_pair(size: PtySize) -> io::Result<(Pty, OwnedFd)> {
     let (end, terminal) = platform::open_pty()?;
     set_size(&end, size)?;
     Ok((Pty { end: register(end)? }, terminal))
@@ -79,7 +79,7 @@ fn register(end: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 /// Begins a session to which the terminal at standard input belongs, and lets standard error lead there, too.
 /// Async-signal-safe.
 #[expect(unsafe_code, reason = "a session takes its terminal by an ioctl")]
-pub(crate) fn take_control() -> io::Result<()> {
+pub(crate) fn acquire_controlling_terminal() -> io::Result<()> {
     setsid()?;
     // SAFETY: both are plain system calls on numbers that are open, without memory of ours.
     unsafe {
@@ -90,7 +90,7 @@ pub(crate) fn take_control() -> io::Result<()> {
 }
 
 #[expect(unsafe_code, reason = "the size is set by an ioctl")]
-fn set_size(end: &OwnedFd, size: Size) -> io::Result<()> {
+fn set_size(end: &OwnedFd, size: PtySize) -> io::Result<()> {
     let size = libc::winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: `size` is what this request reads, and lives as long as the call.
     Errno::result(unsafe { libc::ioctl(end.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) })?;

@@ -7,19 +7,19 @@ use secrecy::{ExposeSecret, SecretString};
 const REDACTED: &str = "[redacted]";
 
 /// Words that introduce a secret as the next word.
-const INTRODUCTIONS: [&str; 5] = ["bearer", "x-api-key", "api-key", "api_key", "apikey"];
+const SECRET_KEYWORDS: [&str; 5] = ["bearer", "x-api-key", "api-key", "api_key", "apikey"];
 
 /// Beginnings of well-known key formats.
 const KEY_PREFIXES: [&str; 8] = ["sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "eyJ"];
 
 /// A shorter rest after a prefix is taken for an ordinary word (`sk-learn`).
-const SHORTEST_KEY: usize = 8;
+const MIN_KEY_BYTES: usize = 8;
 
 /// A shorter piece of a multi-line secret would blot out ordinary text.
-const SHORTEST_PIECE: usize = 8;
+const MIN_SECRET_LINE_BYTES: usize = 8;
 
 /// A shorter beginning of a secret tells little, and may be a word.
-const SHORTEST_BEGINNING: usize = 6;
+const MIN_SECRET_PREFIX_BYTES: usize = 6;
 
 /// Knows the secrets of one agent process.
 pub(crate) struct Redactor {
@@ -33,7 +33,7 @@ impl Redactor {
         for secret in &secrets {
             // A tail may begin or end in the middle of a secret of several lines: each of its lines is one too.
             let lines = secret.expose_secret().lines().map(str::trim);
-            pieces.extend(lines.filter(|line| line.len() >= SHORTEST_PIECE).map(SecretString::from));
+            pieces.extend(lines.filter(|line| line.len() >= MIN_SECRET_LINE_BYTES).map(SecretString::from));
         }
         pieces.extend(secrets);
         pieces.retain(|secret| !secret.expose_secret().is_empty());
@@ -48,9 +48,9 @@ impl Redactor {
             text = text.replace(secret.expose_secret(), REDACTED);
         }
         for secret in &self.secrets {
-            cut_unfinished(&mut text, secret.expose_secret());
+            redact_trailing_prefix(&mut text, secret.expose_secret());
         }
-        redact_lookalikes(&text)
+        redact_key_patterns(&text)
     }
 }
 
@@ -61,9 +61,9 @@ impl fmt::Debug for Redactor {
 }
 
 /// Removes the beginning of `secret` from the end of `text`: the rest of it may still be in the pipe.
-fn cut_unfinished(text: &mut String, secret: &str) {
+fn redact_trailing_prefix(text: &mut String, secret: &str) {
     let ends = secret.char_indices().rev().map(|(end, _)| end);
-    for end in ends.take_while(|end| *end >= SHORTEST_BEGINNING) {
+    for end in ends.take_while(|end| *end >= MIN_SECRET_PREFIX_BYTES) {
         let Some(beginning) = secret.get(..end) else {
             continue;
         };
@@ -77,41 +77,41 @@ fn cut_unfinished(text: &mut String, secret: &str) {
 }
 
 /// Replaces words that look like keys, and words after one that announces a key.
-fn redact_lookalikes(text: &str) -> String {
+fn redact_key_patterns(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut announced = false;
-    for piece in Pieces(text) {
+    for piece in TextSegments(text) {
         match piece {
-            Piece::Between(between) => {
+            TextSegment::Separator(between) => {
                 announced = announced && !between.contains('\n');
                 out.push_str(between);
             }
-            Piece::Word(word) if announced && word.len() >= SHORTEST_KEY => {
+            TextSegment::Word(word) if announced && word.len() >= MIN_KEY_BYTES => {
                 // "x-api-key: Bearer abc": the announcement goes on.
-                announced = announces(word);
+                announced = is_secret_keyword(word);
                 out.push_str(if announced { word } else { REDACTED });
             }
-            Piece::Word(word) => {
-                announced = announces(word);
-                push_without_key(&mut out, word);
+            TextSegment::Word(word) => {
+                announced = is_secret_keyword(word);
+                push_redacting_key(&mut out, word);
             }
         }
     }
     out
 }
 
-fn announces(word: &str) -> bool {
-    INTRODUCTIONS.iter().any(|introduction| word.eq_ignore_ascii_case(introduction))
+fn is_secret_keyword(word: &str) -> bool {
+    SECRET_KEYWORDS.iter().any(|introduction| word.eq_ignore_ascii_case(introduction))
 }
 
-fn push_without_key(out: &mut String, word: &str) {
+fn push_redacting_key(out: &mut String, word: &str) {
     let key = KEY_PREFIXES
         .iter()
         .flat_map(|prefix| word.match_indices(prefix).map(|(at, _)| (at, prefix.len())))
         .filter(|(at, prefix)| {
             let follows_letter =
                 word.get(..*at).and_then(|before| before.chars().next_back()).is_some_and(char::is_alphanumeric);
-            !follows_letter && word.len() - at - prefix >= SHORTEST_KEY
+            !follows_letter && word.len() - at - prefix >= MIN_KEY_BYTES
         })
         .map(|(at, _)| at)
         .min();
@@ -124,27 +124,27 @@ fn push_without_key(out: &mut String, word: &str) {
     }
 }
 
-enum Piece<'a> {
+enum TextSegment<'a> {
     Word(&'a str),
-    Between(&'a str),
+    Separator(&'a str),
 }
 
 /// Splits text into runs of the characters that keys are made of, and what stands between them.
-struct Pieces<'a>(&'a str);
+struct TextSegments<'a>(&'a str);
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
+impl<'a> Iterator for TextSegments<'a> {
+    type Item = TextSegment<'a>;
 
-    fn next(&mut self) -> Option<Piece<'a>> {
-        let is_word = in_word(self.0.chars().next()?);
-        let end = self.0.find(|c| in_word(c) != is_word).unwrap_or(self.0.len());
+    fn next(&mut self) -> Option<TextSegment<'a>> {
+        let is_word = is_word_char(self.0.chars().next()?);
+        let end = self.0.find(|c| is_word_char(c) != is_word).unwrap_or(self.0.len());
         let (piece, rest) = self.0.split_at_checked(end)?;
         self.0 = rest;
-        Some(if is_word { Piece::Word(piece) } else { Piece::Between(piece) })
+        Some(if is_word { TextSegment::Word(piece) } else { TextSegment::Separator(piece) })
     }
 }
 
-fn in_word(c: char) -> bool {
+fn is_word_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.~+/".contains(c)
 }
 

@@ -13,15 +13,15 @@ const TEMPORARY_DIRECTORY: &str = "/tmp";
 ///
 /// It is created if need be, and is then the user's own and closed to everybody else; anything else is an error.
 pub fn runtime_dir(xdg_runtime_dir: Option<PathBuf>) -> io::Result<PathBuf> {
-    prepare(runtime_dir_path(xdg_runtime_dir.as_deref()))
+    create_private_directory(runtime_dir_path(xdg_runtime_dir.as_deref()))
 }
 
 /// Where [`runtime_dir`] is, for whoever only wants to look.
 pub fn runtime_dir_path(xdg_runtime_dir: Option<&Path>) -> PathBuf {
-    choose(xdg_runtime_dir, Path::new(TEMPORARY_DIRECTORY))
+    choose_path(xdg_runtime_dir, Path::new(TEMPORARY_DIRECTORY))
 }
 
-fn choose(xdg_runtime_dir: Option<&Path>, temporary: &Path) -> PathBuf {
+fn choose_path(xdg_runtime_dir: Option<&Path>, temporary: &Path) -> PathBuf {
     match xdg_runtime_dir {
         // The specification says to ignore relative paths; a session's directory may also be gone.
         Some(dir) if dir.is_absolute() && dir.is_dir() => dir.join("hostler"),
@@ -29,7 +29,7 @@ fn choose(xdg_runtime_dir: Option<&Path>, temporary: &Path) -> PathBuf {
     }
 }
 
-fn prepare(dir: PathBuf) -> io::Result<PathBuf> {
+fn create_private_directory(dir: PathBuf) -> io::Result<PathBuf> {
     match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(io::Error::new(
@@ -78,9 +78,9 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let expected = tmp.path().join(format!("hostler-{}", Uid::effective()));
         for given in [None, Some(Path::new("relative")), Some(&tmp.path().join("gone"))] {
-            assert_eq!(choose(given, tmp.path()), expected);
+            assert_eq!(choose_path(given, tmp.path()), expected);
         }
-        assert_eq!(mode(&prepare(expected).unwrap()), 0o700);
+        assert_eq!(mode(&create_private_directory(expected).unwrap()), 0o700);
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         let dir = base.path().join("hostler");
         std::fs::create_dir(&dir).unwrap();
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(mode(&prepare(dir).unwrap()), 0o700);
+        assert_eq!(mode(&create_private_directory(dir).unwrap()), 0o700);
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
         let file = base.path().join("file");
         std::fs::write(&file, "").unwrap();
         for bad in [link, file] {
-            assert_eq!(prepare(bad).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(create_private_directory(bad).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         }
     }
 }

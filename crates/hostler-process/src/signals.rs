@@ -8,7 +8,7 @@ use nix::sys::signal::SigSet;
 
 /// Undoes an ignored SIGCHLD: with it the kernel would reap the children and throw their exit codes away.
 #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
-pub(crate) fn notice_children() -> io::Result<()> {
+pub(crate) fn restore_default_sigchld() -> io::Result<()> {
     // SAFETY: `current` is a place for one disposition and lives as long as the calls, and the default one runs no
     // code of ours. A handler that somebody has installed is left alone.
     unsafe {
@@ -25,7 +25,7 @@ pub(crate) fn notice_children() -> io::Result<()> {
 /// Whatever a shell, a service manager or the runtime ignores or blocks, the calling process no longer does.
 /// Async-signal-safe.
 #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
-pub(crate) fn reset_all() -> io::Result<()> {
+pub(crate) fn reset_signals() -> io::Result<()> {
     for signal in 1..=highest_signal() {
         // SAFETY: the default disposition runs no code of ours. Signals that cannot be changed answer with an error.
         unsafe {

@@ -16,19 +16,19 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use crate::children::{OwnChild, start_own_child};
+use crate::child_registry::{RegisteredChild, spawn_registered_child};
 use crate::environment::Environment;
 use crate::file_limit;
-use crate::handle::{ProcessHandle, Progress, Shared, StartFailure};
-use crate::lifeline::{LIFELINE_FD, LOCK_FD, Launch};
+use crate::lifeline::{LIFELINE_FD, LOCK_FD, LaunchMessage};
 use crate::lines::LineReader;
-use crate::lock::TreeLock;
+use crate::lock::ProcessTreeLock;
 use crate::orphans;
-use crate::pty::{self, Pty, Size};
+use crate::process_handle::{HandleState, ProcessHandle, ProcessProgress, StartFailure};
+use crate::pty::{self, Pty, PtySize};
 use crate::redact::Redactor;
+use crate::stderr_buffer::StderrBuffer;
 use crate::stdin::AgentStdin;
-use crate::tail::StderrTail;
-use crate::watcher::Watcher;
+use crate::watcher::ProcessWatcher;
 
 /// How to run [`supervise_main`](crate::supervise_main): usually the running executable with one argument.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub struct SpawnSpec {
     /// What supervises it.
     pub supervisor: SupervisorCommand,
     /// Held until the agent's tree is empty.
-    pub lock: Option<TreeLock>,
+    pub lock: Option<ProcessTreeLock>,
     /// Taken out of everything that is shown of the agent's standard error.
     pub redact: Vec<SecretString>,
 }
@@ -104,46 +104,54 @@ pub struct TerminalProcess {
 
 /// Starts an agent; returns when it runs, or when nothing of the attempt is left. Dropping the future ends the attempt.
 pub async fn spawn(spec: SpawnSpec) -> Result<AgentProcess, SpawnError> {
-    let Pipes { host, agent } = Pipes::new()?;
-    let handle = start(spec, agent, host.stderr, false).await?;
+    let StdioPipes { host, agent } = StdioPipes::new()?;
+    let handle = start_under_supervisor(spec, agent, host.stderr, false).await?;
     Ok(AgentProcess { stdin: AgentStdin::new(host.stdin), stdout: LineReader::new(host.stdout), handle })
 }
 
 /// Starts a program in a terminal, as [`spawn`] starts an agent.
-pub async fn spawn_in_terminal(spec: SpawnSpec, size: Size) -> Result<TerminalProcess, SpawnError> {
-    let (pty, terminal) = pty::open(size)?;
+pub async fn spawn_in_terminal(spec: SpawnSpec, size: PtySize) -> Result<TerminalProcess, SpawnError> {
+    let (pty, terminal) = pty::open_pty_pair(size)?;
     // The supervisor complains here, and not in the terminal.
     let (complaints, stderr) = io::pipe()?;
     let complaints = pipe::Receiver::from_owned_fd(complaints.into())?;
-    let ends = AgentEnds { stdin: terminal.try_clone()?, stdout: terminal, stderr: stderr.into() };
-    let handle = start(spec, ends, complaints, true).await?;
+    let ends = AgentPipes { stdin: terminal.try_clone()?, stdout: terminal, stderr: stderr.into() };
+    let handle = start_under_supervisor(spec, ends, complaints, true).await?;
     Ok(TerminalProcess { pty, handle })
 }
 
-async fn start(
+async fn start_under_supervisor(
     spec: SpawnSpec,
-    ends: AgentEnds,
+    ends: AgentPipes,
     stderr: pipe::Receiver,
     terminal: bool,
 ) -> Result<ProcessHandle, SpawnError> {
-    orphans::keep_reaping();
+    orphans::ensure_reaper_running();
     let (lifeline, supervisors_end) = UnixStream::pair()?;
     lifeline.set_nonblocking(true)?;
     let lifeline = tokio::net::UnixStream::from_std(lifeline)?;
 
     let (program, cwd) = (spec.program.clone(), spec.cwd.clone());
-    let launch = launch_of(&spec, terminal).encode()?;
+    let launch = launch_message(&spec, terminal).encode()?;
     let mut lock = spec.lock;
     let supervisor = start_supervisor(&spec.supervisor, ends, supervisors_end, lock.as_ref())?;
-    if let Some(TreeLock::Conversation(lock)) = &mut lock {
-        lock.shared_with_supervisor();
+    if let Some(ProcessTreeLock::Conversation(lock)) = &mut lock {
+        lock.hand_file_to_supervisor();
     }
 
-    let tail = Arc::new(StderrTail::new(Redactor::new(spec.redact)));
-    let (progress, mut seen) = watch::channel(Progress::default());
+    let tail = Arc::new(StderrBuffer::new(Redactor::new(spec.redact)));
+    let (progress, mut seen) = watch::channel(ProcessProgress::default());
     let (stop, stopped) = watch::channel(false);
-    let watcher =
-        Watcher { supervisor, lifeline, launch, stderr, tail: Arc::clone(&tail), progress, stop: stopped, lock };
+    let watcher = ProcessWatcher {
+        supervisor,
+        lifeline,
+        launch,
+        stderr,
+        stderr_buffer: Arc::clone(&tail),
+        progress,
+        stop: stopped,
+        lock,
+    };
     tokio::spawn(watcher.run());
 
     let start = match seen.wait_for(|progress| progress.start.is_some()).await {
@@ -151,22 +159,22 @@ async fn start(
         Err(_) => None,
     };
     match start {
-        Some(Ok(pid)) => Ok(ProcessHandle::new(Shared { pid, tail, progress: seen, stop })),
+        Some(Ok(pid)) => Ok(ProcessHandle::new(HandleState { pid, stderr: tail, progress: seen, stop })),
         Some(Err(failure)) => {
-            let _ = seen.wait_for(|progress| progress.empty).await;
+            let _ = seen.wait_for(|progress| progress.is_tree_empty).await;
             Err(spawn_error(failure, program, cwd))
         }
         None => Err(SpawnError::Supervisor("the host is being shut down".to_owned())),
     }
 }
 
-fn launch_of(spec: &SpawnSpec, terminal: bool) -> Launch {
-    Launch {
+fn launch_message(spec: &SpawnSpec, terminal: bool) -> LaunchMessage {
+    LaunchMessage {
         program: spec.program.clone(),
         args: spec.args.clone(),
         env: spec.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         cwd: spec.cwd.clone(),
-        lock: spec.lock.as_ref().and_then(TreeLock::path).map(Path::to_owned),
+        lock: spec.lock.as_ref().and_then(ProcessTreeLock::path).map(Path::to_owned),
         terminal,
     }
 }
@@ -185,35 +193,35 @@ fn spawn_error(failure: StartFailure, program: PathBuf, cwd: PathBuf) -> SpawnEr
     }
 }
 
-struct Pipes {
-    host: HostEnds,
-    agent: AgentEnds,
+struct StdioPipes {
+    host: HostPipes,
+    agent: AgentPipes,
 }
 
-struct HostEnds {
+struct HostPipes {
     stdin: pipe::Sender,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
 }
 
-struct AgentEnds {
+struct AgentPipes {
     stdin: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
 }
 
-impl Pipes {
+impl StdioPipes {
     fn new() -> io::Result<Self> {
         let (agent_stdin, stdin) = io::pipe()?;
         let (stdout, agent_stdout) = io::pipe()?;
         let (stderr, agent_stderr) = io::pipe()?;
         Ok(Self {
-            host: HostEnds {
+            host: HostPipes {
                 stdin: pipe::Sender::from_owned_fd(stdin.into())?,
                 stdout: pipe::Receiver::from_owned_fd(stdout.into())?,
                 stderr: pipe::Receiver::from_owned_fd(stderr.into())?,
             },
-            agent: AgentEnds { stdin: agent_stdin.into(), stdout: agent_stdout.into(), stderr: agent_stderr.into() },
+            agent: AgentPipes { stdin: agent_stdin.into(), stdout: agent_stdout.into(), stderr: agent_stderr.into() },
         })
     }
 }
@@ -221,10 +229,10 @@ impl Pipes {
 /// Starts the supervisor with the agent's ends of the pipes; the host's copies are closed when this returns.
 fn start_supervisor(
     supervisor: &SupervisorCommand,
-    agent: AgentEnds,
+    agent: AgentPipes,
     lifeline: UnixStream,
-    lock: Option<&TreeLock>,
-) -> Result<OwnChild<Child>, SpawnError> {
+    lock: Option<&ProcessTreeLock>,
+) -> Result<RegisteredChild<Child>, SpawnError> {
     let mut command = Command::new(&supervisor.program);
     command
         .args(&supervisor.args)
@@ -233,8 +241,8 @@ fn start_supervisor(
         .stdin(Stdio::from(agent.stdin))
         .stdout(Stdio::from(agent.stdout))
         .stderr(Stdio::from(agent.stderr));
-    hand_over(&mut command, lifeline.as_raw_fd(), lock.map(|lock| lock.as_fd().as_raw_fd()));
-    start_own_child(|| {
+    pass_descriptors(&mut command, lifeline.as_raw_fd(), lock.map(|lock| lock.as_fd().as_raw_fd()));
+    spawn_registered_child(|| {
         let child = command.spawn()?;
         let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
         Ok((pid, child))
@@ -247,8 +255,8 @@ fn start_supervisor(
 
 /// Gives the supervisor its lifeline and the lock, under the numbers that it expects, and the limit of open files that the host had.
 #[expect(unsafe_code, reason = "files get their numbers between fork and exec")]
-fn hand_over(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>) {
-    let file_limit = file_limit::original();
+fn pass_descriptors(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>) {
+    let file_limit = file_limit::original_limits();
     // SAFETY: the closure makes only async-signal-safe system calls; it takes no lock and allocates nothing. Both
     // files are open until the command has been spawned, and the child is the only one to see their new numbers.
     unsafe {
@@ -264,7 +272,7 @@ fn hand_over(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>) {
                 Errno::result(libc::dup2(lock, LOCK_FD))?;
             }
             // Last: the copies above may have numbers beyond it.
-            file_limit.as_ref().map_or(Ok(()), file_limit::restore)
+            file_limit.as_ref().map_or(Ok(()), file_limit::set_limits)
         });
     }
 }

@@ -3,7 +3,7 @@
 //! It runs as a process of its own, single-threaded, and knows nothing of tokio, conversations or what the agent says.
 
 mod agent;
-mod inheritance;
+mod inherited_files;
 mod tree;
 
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use std::process::ExitCode;
 
 use nix::unistd::setsid;
 
-use crate::lifeline::{Launch, Report};
+use crate::lifeline::{LaunchMessage, SupervisorReport};
 use crate::platform::{self, Wakeups};
 use crate::signals;
-use inheritance::Inheritance;
+use inherited_files::InheritedFiles;
 
 /// What the hidden `supervise` command runs. Call it before anything else in `main`: it closes every file that it does
 /// not know, and it must be the only thread.
@@ -31,41 +31,41 @@ pub fn supervise_main() -> ExitCode {
 }
 
 fn supervise() -> io::Result<()> {
-    let mut inherited = Inheritance::take()?;
+    let mut inherited = InheritedFiles::take()?;
     // Its own session: the terminal's signals do not reach it, and the host can tell its own children from orphans.
     setsid()?;
     platform::hide_memory()?;
-    platform::adopt_orphans()?;
-    signals::notice_children()?;
+    platform::become_subreaper()?;
+    signals::restore_default_sigchld()?;
     let wakeups = Wakeups::new()?;
-    let Some(launch) = Launch::read_from(&mut inherited.lifeline)? else {
+    let Some(launch) = LaunchMessage::read_from(&mut inherited.lifeline)? else {
         return Ok(());
     };
     // A lock without a file of its own stays among what was inherited, to the end.
     let lock = launch.lock.clone().map(|path| inherited.lock(path));
 
-    let started = agent::start(&launch);
+    let started = agent::start_agent(&launch);
     // The agent alone holds the pipes: their ends mean what they say.
-    inheritance::let_go_of_standard_streams()?;
-    let request = if launch.terminal { tree::HANG_UP } else { tree::REQUEST };
+    inherited_files::redirect_standard_streams_to_null()?;
+    let request = if launch.terminal { tree::TERMINAL_HANGUP_SIGNALS } else { tree::TERMINATE_SIGNALS };
     drop(launch);
     let agent = match started {
         Ok(agent) => agent,
         Err(failure) => {
             drop(lock);
-            report(&inherited.lifeline, failure);
+            send_report(&inherited.lifeline, failure);
             return Ok(());
         }
     };
-    report(&inherited.lifeline, Report::Started { pid: agent.as_raw().unsigned_abs() });
+    send_report(&inherited.lifeline, SupervisorReport::Started { pid: agent.as_raw().unsigned_abs() });
     tree::watch_until_empty(agent, request, &inherited.lifeline, &wakeups)?;
     // Freed before it is announced, so that whoever hears "empty" can lock the conversation.
     drop(lock);
-    report(&inherited.lifeline, Report::Empty);
+    send_report(&inherited.lifeline, SupervisorReport::TreeEmpty);
     Ok(())
 }
 
 /// Tells the host, if there still is one.
-fn report(mut lifeline: &UnixStream, report: Report) {
+fn send_report(mut lifeline: &UnixStream, report: SupervisorReport) {
     let _ = lifeline.write_all(format!("{report}\n").as_bytes());
 }

@@ -15,46 +15,46 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::process::Child;
 use tokio::sync::watch;
 
-use crate::children::OwnChild;
-use crate::exit::ExitReport;
-use crate::handle::{Progress, StartFailure};
-use crate::lifeline::{Report, Step};
+use crate::child_registry::RegisteredChild;
+use crate::exit_report::ExitReport;
+use crate::lifeline::{StartStep, SupervisorReport};
 use crate::lines::LineReader;
-use crate::lock::TreeLock;
+use crate::lock::ProcessTreeLock;
 use crate::orphans;
-use crate::tail::StderrTail;
+use crate::process_handle::{ProcessProgress, StartFailure};
+use crate::stderr_buffer::StderrBuffer;
 
 /// A supervisor that says nothing for so long is not ours, however loaded the machine is.
-const PATIENCE: Duration = Duration::from_secs(30);
+const FIRST_REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest report is much shorter.
-const LONGEST_REPORT: usize = 256;
+const MAX_REPORT_BYTES: usize = 256;
 
-pub(crate) struct Watcher {
-    pub(crate) supervisor: OwnChild<Child>,
+pub(crate) struct ProcessWatcher {
+    pub(crate) supervisor: RegisteredChild<Child>,
     pub(crate) lifeline: tokio::net::UnixStream,
     pub(crate) launch: Vec<u8>,
     pub(crate) stderr: pipe::Receiver,
-    pub(crate) tail: Arc<StderrTail>,
-    pub(crate) progress: watch::Sender<Progress>,
+    pub(crate) stderr_buffer: Arc<StderrBuffer>,
+    pub(crate) progress: watch::Sender<ProcessProgress>,
     pub(crate) stop: watch::Receiver<bool>,
-    pub(crate) lock: Option<TreeLock>,
+    pub(crate) lock: Option<ProcessTreeLock>,
 }
 
-impl Watcher {
+impl ProcessWatcher {
     /// Watches until the tree is empty.
     pub(crate) async fn run(mut self) {
         let (reports, orders) = self.lifeline.into_split();
-        let reader = Reports {
-            lines: LineReader::with_limit(reports, LONGEST_REPORT),
+        let reader = ReportReader {
+            lines: LineReader::with_limit(reports, MAX_REPORT_BYTES),
             stderr: &self.stderr,
-            tail: &self.tail,
+            tail: &self.stderr_buffer,
             progress: &self.progress,
         };
         let emptied = tokio::select! {
-            emptied = reader.follow() => emptied,
-            () = give_orders(orders, self.launch, self.stop) => false,
-            () = follow_stderr(&self.stderr, &self.tail) => false,
+            emptied = reader.publish_reports() => emptied,
+            () = drive_lifeline(orders, self.launch, self.stop) => false,
+            () = collect_stderr(&self.stderr, &self.stderr_buffer) => false,
         };
         if !emptied {
             // It has closed its lifeline and is no use any more: dead, dying, or not our supervisor at all.
@@ -62,29 +62,29 @@ impl Watcher {
         }
         let ended = self.supervisor.child.wait().await;
         if !emptied {
-            orphans::sweep().await;
+            orphans::kill_orphans().await;
         }
-        drain(&self.stderr, &self.tail);
+        drain_stderr(&self.stderr, &self.stderr_buffer);
         drop(self.supervisor);
-        if let Some(TreeLock::Conversation(lock)) = &mut self.lock
+        if let Some(ProcessTreeLock::Conversation(lock)) = &mut self.lock
             && !emptied
         {
-            lock.take_back();
+            lock.reclaim_file();
         }
         drop(self.lock);
         self.progress.send_modify(|progress| {
             if progress.start.is_none() {
-                progress.start = Some(Err(StartFailure::Supervisor(failure_text(&ended, &self.tail))));
+                progress.start = Some(Err(StartFailure::Supervisor(describe_failure(&ended, &self.stderr_buffer))));
             }
             // With its supervisor, the kernel kills the agent.
             progress.exit.get_or_insert(ExitReport::from_signal(Signal::SIGKILL as i32));
-            progress.empty = true;
+            progress.is_tree_empty = true;
         });
     }
 }
 
 /// Sends the launch, keeps the lifeline until the tree has to end, closes it, and waits for ever.
-async fn give_orders(mut lifeline: OwnedWriteHalf, launch: Vec<u8>, mut stop: watch::Receiver<bool>) {
+async fn drive_lifeline(mut lifeline: OwnedWriteHalf, launch: Vec<u8>, mut stop: watch::Receiver<bool>) {
     // If this fails the supervisor is gone, which the other direction tells as well.
     if lifeline.write_all(&launch).await.is_ok() {
         drop(launch);
@@ -96,7 +96,7 @@ async fn give_orders(mut lifeline: OwnedWriteHalf, launch: Vec<u8>, mut stop: wa
 }
 
 /// Collects standard error, and waits for ever after its end.
-async fn follow_stderr(stderr: &pipe::Receiver, tail: &StderrTail) {
+async fn collect_stderr(stderr: &pipe::Receiver, tail: &StderrBuffer) {
     let mut chunk = vec![0; 8 * 1024];
     while stderr.readable().await.is_ok() {
         match stderr.try_read(&mut chunk) {
@@ -110,7 +110,7 @@ async fn follow_stderr(stderr: &pipe::Receiver, tail: &StderrTail) {
 }
 
 /// Takes what is in the pipe now. Asks the kernel, since the runtime may not have noticed the newest bytes yet.
-fn drain(stderr: &pipe::Receiver, tail: &StderrTail) {
+fn drain_stderr(stderr: &pipe::Receiver, tail: &StderrBuffer) {
     let mut chunk = vec![0; 8 * 1024];
     loop {
         match nix::unistd::read(stderr, &mut chunk) {
@@ -121,55 +121,55 @@ fn drain(stderr: &pipe::Receiver, tail: &StderrTail) {
     }
 }
 
-struct Reports<'a> {
+struct ReportReader<'a> {
     lines: LineReader<OwnedReadHalf>,
     stderr: &'a pipe::Receiver,
-    tail: &'a StderrTail,
-    progress: &'a watch::Sender<Progress>,
+    tail: &'a StderrBuffer,
+    progress: &'a watch::Sender<ProcessProgress>,
 }
 
-impl Reports<'_> {
+impl ReportReader<'_> {
     /// Publishes what the supervisor reports, to its last word. Says whether that was "empty", or the supervisor never
     /// had a tree to speak of.
-    async fn follow(mut self) -> bool {
-        let Ok(Some(first)) = tokio::time::timeout(PATIENCE, self.next()).await else {
+    async fn publish_reports(mut self) -> bool {
+        let Ok(Some(first)) = tokio::time::timeout(FIRST_REPORT_TIMEOUT, self.next_report()).await else {
             return false;
         };
         let mut report = Some(first);
         while let Some(news) = report {
             match news {
-                Report::Started { pid } => self.publish(|progress| progress.start = Some(Ok(pid))),
-                Report::Failed { step, errno } => {
+                SupervisorReport::Started { pid } => self.publish(|progress| progress.start = Some(Ok(pid))),
+                SupervisorReport::Failed { step, errno } => {
                     let failure = match step {
-                        Step::Directory => StartFailure::Directory(errno),
-                        Step::Program => StartFailure::Program(errno),
+                        StartStep::Directory => StartFailure::Directory(errno),
+                        StartStep::Program => StartFailure::Program(errno),
                     };
                     self.publish(|progress| progress.start = Some(Err(failure)));
                     return true;
                 }
-                Report::Exited(exit) => {
+                SupervisorReport::Exited(exit) => {
                     // Whoever learns of the exit can read the last words as well.
-                    drain(self.stderr, self.tail);
+                    drain_stderr(self.stderr, self.tail);
                     self.publish(|progress| progress.exit = Some(exit));
                 }
-                Report::Empty => return true,
+                SupervisorReport::TreeEmpty => return true,
             }
-            report = self.next().await;
+            report = self.next_report().await;
         }
         false
     }
 
-    async fn next(&mut self) -> Option<Report> {
+    async fn next_report(&mut self) -> Option<SupervisorReport> {
         let line = self.lines.next_line().await.ok()??;
         std::str::from_utf8(&line).ok()?.parse().ok()
     }
 
-    fn publish(&self, change: impl FnOnce(&mut Progress)) {
+    fn publish(&self, change: impl FnOnce(&mut ProcessProgress)) {
         self.progress.send_modify(change);
     }
 }
 
-fn failure_text(ended: &io::Result<ExitStatus>, tail: &StderrTail) -> String {
+fn describe_failure(ended: &io::Result<ExitStatus>, tail: &StderrBuffer) -> String {
     let status = match ended {
         Ok(status) => format!("it ended with {status} before it had started the agent"),
         Err(error) => format!("it could not be waited for: {error}"),
@@ -191,13 +191,17 @@ mod tests {
         let (stderr, mut agent) = io::pipe().unwrap();
         let stderr = pipe::Receiver::from_owned_fd(stderr.into()).unwrap();
         let (host, mut supervisor) = tokio::net::UnixStream::pair().unwrap();
-        let (progress, seen) = watch::channel(Progress::default());
-        let tail = StderrTail::new(Redactor::new(Vec::new()));
-        let reports =
-            Reports { lines: LineReader::new(host.into_split().0), stderr: &stderr, tail: &tail, progress: &progress };
+        let (progress, seen) = watch::channel(ProcessProgress::default());
+        let tail = StderrBuffer::new(Redactor::new(Vec::new()));
+        let reports = ReportReader {
+            lines: LineReader::new(host.into_split().0),
+            stderr: &stderr,
+            tail: &tail,
+            progress: &progress,
+        };
         agent.write_all(b"last words").unwrap();
         supervisor.write_all(b"started 7\nexited code 1\nempty\n").await.unwrap();
-        assert!(reports.follow().await);
+        assert!(reports.publish_reports().await);
         assert_eq!(tail.text(), "last words");
         assert_eq!(seen.borrow().exit, Some(ExitReport::from_code(1)));
     }

@@ -5,9 +5,9 @@
 mod common;
 
 use common::*;
-use hostler_process::{CloseMode, Size, SpawnError, TerminalProcess, spawn_in_terminal};
+use hostler_process::{PtySize, SpawnError, TerminalProcess, TerminationMode, spawn_in_terminal};
 
-const SIZE: Size = Size { cols: 91, rows: 17 };
+const SIZE: PtySize = PtySize { cols: 91, rows: 17 };
 
 async fn in_terminal(script: &str) -> TerminalProcess {
     spawn_in_terminal(shell(script), SIZE).await.unwrap()
@@ -40,7 +40,7 @@ async fn the_program_controls_a_terminal_of_the_given_size() {
     let process = in_terminal("tty; stty size; test -t 0 && test -t 1 && test -t 2 && : </dev/tty && echo all").await;
     let text = read_until(&process, "").await;
     assert!(text.starts_with("/dev/pts/") && text.contains("17 91") && text.contains("all"), "{text}");
-    assert_eq!(process.handle.exited().await.code, Some(0));
+    assert_eq!(process.handle.wait_for_exit().await.code, Some(0));
 }
 
 #[tokio::test]
@@ -51,14 +51,14 @@ async fn what_is_typed_is_read_and_control_c_interrupts() {
     read_until(&process, "<schöne Zeile>").await;
     type_all(&process, &[3]).await;
     read_until(&process, "got it").await;
-    assert_eq!(process.handle.exited().await.code, Some(3));
+    assert_eq!(process.handle.wait_for_exit().await.code, Some(3));
 }
 
 #[tokio::test]
 async fn a_new_size_is_told_to_the_program() {
     let process = in_terminal("trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.1; done").await;
     read_until(&process, "ready").await;
-    process.pty.resize(Size { cols: 40, rows: 9 }).unwrap();
+    process.pty.resize(PtySize { cols: 40, rows: 9 }).unwrap();
     assert!(read_until(&process, "").await.contains("9 40"));
 }
 
@@ -79,10 +79,10 @@ async fn a_shell_that_people_type_into_ends_with_everything_that_it_left() {
         let length = process.pty.read(&mut buffer).await.unwrap();
         text.push_str(&String::from_utf8_lossy(&buffer[..length]));
     };
-    process.handle.close(CloseMode::Now).await;
+    process.handle.close(TerminationMode::Now).await;
     assert_all_gone(&tree);
     assert_all_gone(&[process.handle.pid()]);
-    assert_eq!(process.handle.exited().await.signal, Some(1), "it was hung up, and did not have to be killed");
+    assert_eq!(process.handle.wait_for_exit().await.signal, Some(1), "it was hung up, and did not have to be killed");
 }
 
 #[tokio::test]

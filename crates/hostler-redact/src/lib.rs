@@ -6,12 +6,12 @@
 
 #![forbid(unsafe_code)]
 
-mod fault;
-mod length;
+mod byte_length;
 mod safe_url;
-mod variant;
+mod serde_errors;
+mod variant_name;
 
-pub use fault::{json_fault, serde_fault};
-pub use length::{Length, length};
-pub use safe_url::{SafeUrl, place};
-pub use variant::variant;
+pub use byte_length::{ByteLength, byte_length};
+pub use safe_url::{SafeUrl, host_and_port};
+pub use serde_errors::{redact_json_error, redact_serde_error};
+pub use variant_name::variant_name;

@@ -29,12 +29,12 @@ impl fmt::Debug for SafeUrl {
 
 impl fmt::Display for SafeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", self.0.scheme(), place(&self.0))
+        write!(f, "{}://{}", self.0.scheme(), host_and_port(&self.0))
     }
 }
 
 /// A URL's host, and its port where it names one; the rest may be secret.
-pub fn place(url: &Url) -> String {
+pub fn host_and_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }

@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::{Access, Call, Scene, Touched};
-use crate::matching::{Objection, objections, permission};
-use crate::path::{Resolver, Spot};
-use crate::protected::guards_writing;
+use crate::matching::{RestrictionMatch, find_restrictions, match_allow_rules};
+use crate::path::{CandidatePaths, PathResolver};
+use crate::protected_paths::find_write_protection;
 use crate::rule::{Effect, Matcher, Rule};
-use crate::set::RuleSet;
-use crate::shell::{Kind, Line, UNSEEN_OPTIONS};
+use crate::rule_set::RuleSet;
+use crate::shell::{CommandKind, CommandLine, NON_LITERAL_OPTIONS};
+use crate::tool_use::{DecisionContext, PathAccess, ToolTarget, ToolUse};
 
 /// How a session handles what no rule decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Mode {
+pub enum PermissionMode {
     /// The agent's own flow decides, which asks a person where it matters.
     #[default]
     Default,
@@ -30,7 +30,7 @@ pub enum Mode {
 
 /// What is to be done about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum DecisionOutcome {
     /// Let it run.
     Allow,
     /// Ask a person.
@@ -38,28 +38,28 @@ pub enum Verdict {
     /// Do not let it run.
     Deny,
     /// Rules and mode say nothing: the agent's own flow decides, or whoever asked.
-    Leave,
+    Undecided,
 }
 
 /// A decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// What is to be done.
-    pub verdict: Verdict,
+    pub outcome: DecisionOutcome,
     /// Why. There is at least one reason.
-    pub why: Vec<Why>,
+    pub reasons: Vec<DecisionReason>,
 }
 
 impl Decision {
     /// Whether a rule has a part in it.
     pub fn is_by_rule(&self) -> bool {
-        self.why.iter().any(|why| matches!(why, Why::Rule { .. }))
+        self.reasons.iter().any(|why| matches!(why, DecisionReason::Rule { .. }))
     }
 }
 
 /// A reason for a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum DecisionReason {
     /// A rule matched a part of the call.
     Rule {
         /// The rule.
@@ -67,21 +67,21 @@ pub enum Why {
         /// The part, such as one command of a line.
         part: String,
         /// Whether the part is what the rule names, or only could be.
-        certain: bool,
+        is_certain: bool,
     },
     /// A part cannot be seen through.
-    Opaque {
+    Unanalyzable {
         /// The part.
         part: String,
         /// What hides it.
-        because: &'static str,
+        reason: &'static str,
     },
     /// The mode decided.
     Mode {
         /// The mode.
-        mode: Mode,
+        mode: PermissionMode,
         /// What it says about the call, as the end of a sentence.
-        because: &'static str,
+        reason: &'static str,
     },
     /// No rule speaks of these parts.
     NoRule {
@@ -91,113 +91,134 @@ pub enum Why {
 }
 
 /// Decides about a call.
-pub fn decide(rules: &RuleSet, mode: Mode, call: &Call, resolver: &dyn Resolver) -> Decision {
-    decide_scene(rules, mode, &Scene::new(call, resolver))
+pub fn decide(rules: &RuleSet, mode: PermissionMode, call: &ToolUse, resolver: &dyn PathResolver) -> Decision {
+    decide_in_context(rules, mode, &DecisionContext::new(call, resolver))
 }
 
 /// Decides about a call that was looked at already.
-pub(crate) fn decide_scene(rules: &RuleSet, mode: Mode, scene: &Scene<'_>) -> Decision {
-    let decision = weigh(rules, mode, scene);
-    if mode == Mode::DontAsk && decision.verdict == Verdict::Ask {
-        let mut why = decision.why;
-        why.push(Why::Mode { mode, because: "nobody is asked" });
-        return Decision { verdict: Verdict::Deny, why };
+pub(crate) fn decide_in_context(rules: &RuleSet, mode: PermissionMode, scene: &DecisionContext<'_>) -> Decision {
+    let decision = apply_rules_and_mode(rules, mode, scene);
+    if mode == PermissionMode::DontAsk && decision.outcome == DecisionOutcome::Ask {
+        let mut why = decision.reasons;
+        why.push(DecisionReason::Mode { mode, reason: "nobody is asked" });
+        return Decision { outcome: DecisionOutcome::Deny, reasons: why };
     }
     decision
 }
 
-fn weigh(rules: &RuleSet, mode: Mode, scene: &Scene<'_>) -> Decision {
-    let denials = objections(scene, rules.iter(), Effect::Deny);
-    let (certain, possible): (Vec<_>, Vec<_>) = denials.into_iter().partition(|objection| objection.certain);
+fn apply_rules_and_mode(rules: &RuleSet, mode: PermissionMode, scene: &DecisionContext<'_>) -> Decision {
+    let denials = find_restrictions(scene, rules.iter(), Effect::Deny);
+    let (certain, possible): (Vec<_>, Vec<_>) = denials.into_iter().partition(|objection| objection.is_certain);
     if !certain.is_empty() {
-        return Decision { verdict: Verdict::Deny, why: because(certain) };
+        return Decision { outcome: DecisionOutcome::Deny, reasons: rule_reasons(certain) };
     }
-    if let (Mode::Plan, Some(because)) = (mode, writes(scene)) {
-        return Decision { verdict: Verdict::Deny, why: vec![Why::Mode { mode, because }] };
+    if let (PermissionMode::Plan, Some(because)) = (mode, find_write_reason(scene)) {
+        return Decision {
+            outcome: DecisionOutcome::Deny,
+            reasons: vec![DecisionReason::Mode { mode, reason: because }],
+        };
     }
     // Nothing in these modes asks about what may be denied and cannot be seen: planning goes on without it.
-    if mode == Mode::Plan && !possible.is_empty() {
-        return Decision { verdict: Verdict::Deny, why: because(possible) };
+    if mode == PermissionMode::Plan && !possible.is_empty() {
+        return Decision { outcome: DecisionOutcome::Deny, reasons: rule_reasons(possible) };
     }
-    if let (Mode::Bypass, Some(decision)) = (mode, unseen(rules, scene)) {
+    if let (PermissionMode::Bypass, Some(decision)) = (mode, decide_unanalyzable(rules, scene)) {
         return decision;
     }
-    let questions = objections(scene, rules.iter(), Effect::Ask);
+    let questions = find_restrictions(scene, rules.iter(), Effect::Ask);
     if !questions.is_empty() || !possible.is_empty() {
-        let mut why = because(questions);
-        why.extend(because(possible));
-        return Decision { verdict: Verdict::Ask, why };
+        let mut why = rule_reasons(questions);
+        why.extend(rule_reasons(possible));
+        return Decision { outcome: DecisionOutcome::Ask, reasons: why };
     }
-    let by_mode = |verdict, because| Decision { verdict, why: vec![Why::Mode { mode, because }] };
+    let by_mode =
+        |verdict, because| Decision { outcome: verdict, reasons: vec![DecisionReason::Mode { mode, reason: because }] };
     match mode {
-        Mode::Bypass => return by_mode(Verdict::Allow, "no rule is against it"),
-        Mode::Plan if scene.call.is_mcp() => return by_mode(Verdict::Ask, "what a tool of a server does is not known"),
-        Mode::Plan => match &scene.touched {
-            Touched::Shell(_) | Touched::Files(..) => return by_mode(Verdict::Allow, "it only reads"),
+        PermissionMode::Bypass => return by_mode(DecisionOutcome::Allow, "no rule is against it"),
+        PermissionMode::Plan if scene.call.is_mcp() => {
+            return by_mode(DecisionOutcome::Ask, "what a tool of a server does is not known");
+        }
+        PermissionMode::Plan => match &scene.target {
+            ToolTarget::Shell(_) | ToolTarget::Files(..) => return by_mode(DecisionOutcome::Allow, "it only reads"),
             _ => {}
         },
-        Mode::Default | Mode::AcceptEdits | Mode::DontAsk => {}
+        PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::DontAsk => {}
     }
-    let accepts =
-        |spot: &Spot| mode == Mode::AcceptEdits && scene.is_inside(spot) && guards_writing(spot, scene.own()).is_none();
-    let permission = permission(scene, rules.iter(), &accepts);
-    if permission.is_full() {
+    let accepts = |spot: &CandidatePaths| {
+        mode == PermissionMode::AcceptEdits
+            && scene.is_in_workspace(spot)
+            && find_write_protection(spot, scene.host_directories()).is_none()
+    };
+    let permission = match_allow_rules(scene, rules.iter(), &accepts);
+    if permission.covers_all() {
         let granted = permission.granted.into_iter();
-        let why = granted.map(|(rule, part)| Why::Rule { rule: rule.clone(), part, certain: true }).collect();
-        return Decision { verdict: Verdict::Allow, why };
+        let why =
+            granted.map(|(rule, part)| DecisionReason::Rule { rule: rule.clone(), part, is_certain: true }).collect();
+        return Decision { outcome: DecisionOutcome::Allow, reasons: why };
     }
-    if !permission.opaque.is_empty() {
-        let opaque = permission.opaque.into_iter();
-        let why = opaque.map(|(part, because)| Why::Opaque { part, because }).collect();
-        return Decision { verdict: Verdict::Ask, why };
+    if !permission.unanalyzable.is_empty() {
+        let opaque = permission.unanalyzable.into_iter();
+        let why = opaque.map(|(part, because)| DecisionReason::Unanalyzable { part, reason: because }).collect();
+        return Decision { outcome: DecisionOutcome::Ask, reasons: why };
     }
-    if let Touched::Files(Access::Write, spots) = &scene.touched
+    if let ToolTarget::Files(PathAccess::Write, spots) = &scene.target
         && spots.iter().all(accepts)
     {
-        return by_mode(Verdict::Allow, "it edits a file in the workspace");
+        return by_mode(DecisionOutcome::Allow, "it edits a file in the workspace");
     }
-    let parts = if permission.open.is_empty() { vec![scene.call.tool.clone()] } else { permission.open };
-    Decision { verdict: Verdict::Leave, why: vec![Why::NoRule { parts }] }
+    let parts = if permission.unmatched.is_empty() { vec![scene.call.tool.clone()] } else { permission.unmatched };
+    Decision { outcome: DecisionOutcome::Undecided, reasons: vec![DecisionReason::NoRule { parts }] }
 }
 
-fn because(objections: Vec<Objection<'_>>) -> Vec<Why> {
-    let reason = |Objection { rule, part, certain }: Objection<'_>| Why::Rule { rule: rule.clone(), part, certain };
+fn rule_reasons(objections: Vec<RestrictionMatch<'_>>) -> Vec<DecisionReason> {
+    let reason = |RestrictionMatch { rule, part, is_certain: certain }: RestrictionMatch<'_>| DecisionReason::Rule {
+        rule: rule.clone(),
+        part,
+        is_certain: certain,
+    };
     objections.into_iter().map(reason).collect()
 }
 
 /// Why a call is not known to only read, if so.
-fn writes(scene: &Scene<'_>) -> Option<&'static str> {
-    match &scene.touched {
-        Touched::Shell(line) => scene.reading(line).unknown(),
-        Touched::Files(Access::Write, _) => Some("it writes a file"),
-        Touched::Files(Access::Read | Access::Search, _) | Touched::Host(_) | Touched::Nothing => None,
+fn find_write_reason(scene: &DecisionContext<'_>) -> Option<&'static str> {
+    match &scene.target {
+        ToolTarget::Shell(line) => scene.read_analysis(line).unknown_reason(),
+        ToolTarget::Files(PathAccess::Write, _) => Some("it writes a file"),
+        ToolTarget::Files(PathAccess::Read | PathAccess::Search, _) | ToolTarget::Host(_) | ToolTarget::ToolOnly => {
+            None
+        }
         // Whatever it is: it belongs to a tool that can write.
-        Touched::Opaque(_) if matches!(scene.call.tool.as_str(), "Read" | "Glob" | "Grep" | "LS" | "WebFetch") => None,
-        Touched::Opaque(_) => Some("what it writes cannot be seen"),
+        ToolTarget::Unanalyzable(_)
+            if matches!(scene.call.tool.as_str(), "Read" | "Glob" | "Grep" | "LS" | "WebFetch") =>
+        {
+            None
+        }
+        ToolTarget::Unanalyzable(_) => Some("what it writes cannot be seen"),
     }
 }
 
 /// Where permissions are skipped, a line that cannot be seen through is denied as soon as a rule denies any command: it may
 /// be that one. If rules deny files only, it is asked about.
-fn unseen(rules: &RuleSet, scene: &Scene<'_>) -> Option<Decision> {
-    let (part, because) = match &scene.touched {
-        Touched::Shell(line) => hidden(line)?,
-        Touched::Opaque(because) if scene.call.tool == "Bash" => (scene.call.tool.clone(), *because),
+fn decide_unanalyzable(rules: &RuleSet, scene: &DecisionContext<'_>) -> Option<Decision> {
+    let (part, because) = match &scene.target {
+        ToolTarget::Shell(line) => find_unanalyzable(line)?,
+        ToolTarget::Unanalyzable(because) if scene.call.tool == "Bash" => (scene.call.tool.clone(), *because),
         _ => return None,
     };
     let denies = |is: fn(&Matcher) -> bool| rules.iter().find(|rule| rule.effect == Effect::Deny && is(&rule.matcher));
     let command = denies(|matcher| matches!(matcher, Matcher::Command(_)));
     let file = || denies(|matcher| matches!(matcher, Matcher::Path { .. }));
-    let (verdict, rule) =
-        command.map(|rule| (Verdict::Deny, rule)).or_else(|| file().map(|rule| (Verdict::Ask, rule)))?;
-    let named = Why::Rule { rule: rule.clone(), part: part.clone(), certain: false };
-    Some(Decision { verdict, why: vec![named, Why::Opaque { part, because }] })
+    let (verdict, rule) = command
+        .map(|rule| (DecisionOutcome::Deny, rule))
+        .or_else(|| file().map(|rule| (DecisionOutcome::Ask, rule)))?;
+    let named = DecisionReason::Rule { rule: rule.clone(), part: part.clone(), is_certain: false };
+    Some(Decision { outcome: verdict, reasons: vec![named, DecisionReason::Unanalyzable { part, reason: because }] })
 }
 
-fn hidden(line: &Line) -> Option<(String, &'static str)> {
-    line.all().into_iter().find_map(|command| match command.kind {
-        Kind::Hidden(because) => Some((command.text.clone(), because)),
-        Kind::Runner(UNSEEN_OPTIONS) => Some((command.text.clone(), UNSEEN_OPTIONS)),
+fn find_unanalyzable(line: &CommandLine) -> Option<(String, &'static str)> {
+    line.all_commands().into_iter().find_map(|command| match command.kind {
+        CommandKind::Unanalyzable(because) => Some((command.text.clone(), because)),
+        CommandKind::Launcher(NON_LITERAL_OPTIONS) => Some((command.text.clone(), NON_LITERAL_OPTIONS)),
         _ => None,
     })
 }

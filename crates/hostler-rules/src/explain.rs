@@ -1,23 +1,23 @@
 //! Decisions in sentences.
 
-use crate::decide::{Decision, Mode, Verdict, Why};
-use crate::rule::{Effect, Rule, Scope};
-use crate::shell::shown;
+use crate::decide::{Decision, DecisionOutcome, DecisionReason, PermissionMode};
+use crate::rule::{Effect, Rule, RuleScope};
+use crate::shell::truncate_for_display;
 
 /// Says in sentences why a decision is as it is; the first one begins with what it is.
 pub fn explain(decision: &Decision) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
-    for why in &decision.why {
-        let sentence = sentence(why);
+    for why in &decision.reasons {
+        let sentence = format_reason(why);
         if !said.contains(&sentence) {
             said.push(sentence);
         }
     }
-    let verdict = match decision.verdict {
-        Verdict::Allow => "Allowed",
-        Verdict::Ask => "Asked",
-        Verdict::Deny => "Denied",
-        Verdict::Leave => "Left to the agent",
+    let verdict = match decision.outcome {
+        DecisionOutcome::Allow => "Allowed",
+        DecisionOutcome::Ask => "Asked",
+        DecisionOutcome::Deny => "Denied",
+        DecisionOutcome::Undecided => "Left to the agent",
     };
     if let Some(first) = said.first_mut() {
         *first = format!("{verdict}: {first}");
@@ -25,23 +25,25 @@ pub fn explain(decision: &Decision) -> Vec<String> {
     said
 }
 
-fn sentence(why: &Why) -> String {
+fn format_reason(why: &DecisionReason) -> String {
     match why {
-        Why::Rule { rule, part, certain } => about(rule, part, *certain),
-        Why::Opaque { part, because } => format!("no rule can allow `{}`, because {because}.", shown(part)),
-        Why::Mode { mode, because } => format!("in the mode {}, {because}.", name(*mode)),
-        Why::NoRule { parts } => {
-            let parts: Vec<String> = parts.iter().map(|part| format!("`{}`", shown(part))).collect();
+        DecisionReason::Rule { rule, part, is_certain: certain } => format_rule_reason(rule, part, *certain),
+        DecisionReason::Unanalyzable { part, reason: because } => {
+            format!("no rule can allow `{}`, because {because}.", truncate_for_display(part))
+        }
+        DecisionReason::Mode { mode, reason: because } => format!("in the mode {}, {because}.", mode_name(*mode)),
+        DecisionReason::NoRule { parts } => {
+            let parts: Vec<String> = parts.iter().map(|part| format!("`{}`", truncate_for_display(part))).collect();
             format!("no rule speaks of {}.", parts.join(" and "))
         }
     }
 }
 
-fn about(rule: &Rule, part: &str, certain: bool) -> String {
+fn format_rule_reason(rule: &Rule, part: &str, certain: bool) -> String {
     let scope = match rule.scope {
-        Scope::Global => "the global rule",
-        Scope::Workspace => "the workspace's rule",
-        Scope::Session => "the session's rule",
+        RuleScope::Global => "the global rule",
+        RuleScope::Workspace => "the workspace's rule",
+        RuleScope::Session => "the session's rule",
     };
     let does = match (rule.effect, certain) {
         (Effect::Allow, _) => "allows",
@@ -50,15 +52,15 @@ fn about(rule: &Rule, part: &str, certain: bool) -> String {
         (Effect::Deny, true) => "denies",
         (Effect::Deny, false) => "could deny",
     };
-    format!("{scope} `{rule}` {does} `{}`.", shown(part))
+    format!("{scope} `{rule}` {does} `{}`.", truncate_for_display(part))
 }
 
-fn name(mode: Mode) -> &'static str {
+fn mode_name(mode: PermissionMode) -> &'static str {
     match mode {
-        Mode::Default => "default",
-        Mode::AcceptEdits => "acceptEdits",
-        Mode::Plan => "plan",
-        Mode::Bypass => "bypass",
-        Mode::DontAsk => "dontAsk",
+        PermissionMode::Default => "default",
+        PermissionMode::AcceptEdits => "acceptEdits",
+        PermissionMode::Plan => "plan",
+        PermissionMode::Bypass => "bypass",
+        PermissionMode::DontAsk => "dontAsk",
     }
 }

@@ -17,19 +17,25 @@ mod tests;
 use std::cell::RefCell;
 
 use corpus::{Corpus, is_allowed};
-use sandbox::{Repository, Sandbox};
+use sandbox::{RepositoryKind, Sandbox};
 
-use crate::call::Call;
-use crate::decide::{Decision, Mode, Verdict, Why, decide};
+use crate::decide::{Decision, DecisionOutcome, DecisionReason, PermissionMode, decide};
+use crate::decide_or_ask::decide_or_ask;
 use crate::explain::explain;
-use crate::judge::judge;
-use crate::path::Links;
-use crate::rule::{Effect, Matcher, Rule, Scope};
-use crate::set::RuleSet;
-use crate::shell::{self, Kind};
-use crate::suggest::suggest;
+use crate::path::StaticLinks;
+use crate::rule::{Effect, Matcher, Rule, RuleScope};
+use crate::rule_set::RuleSet;
+use crate::shell::{self, CommandKind};
+use crate::suggest::suggest_rules;
+use crate::tool_use::ToolUse;
 
-const MODES: [Mode; 5] = [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk];
+const MODES: [PermissionMode; 5] = [
+    PermissionMode::Default,
+    PermissionMode::AcceptEdits,
+    PermissionMode::Plan,
+    PermissionMode::Bypass,
+    PermissionMode::DontAsk,
+];
 
 /// One bit of the input's first byte each says whether a rule is there.
 const RULES: [(Effect, &str); 8] = [
@@ -47,74 +53,92 @@ const RULES: [(Effect, &str); 8] = [
 /// first byte chooses the rules, the second one the mode and the rule that comes on top.
 pub fn shell_rules(data: &[u8]) {
     let [chosen, more, line @ ..] = data else { return };
-    let call = Call::shell(&String::from_utf8_lossy(line), "/w").with_home("/home/me");
+    let call = ToolUse::shell(&String::from_utf8_lossy(line), "/w").with_home("/home/me");
     let there = RULES.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, rule)| *rule);
-    let rules = there.fold(RuleSet::default(), |rules, (effect, text)| with(&rules, effect, text));
+    let rules = there.fold(RuleSet::default(), |rules, (effect, text)| with_rule(&rules, effect, text));
     let (mode, rule) = (MODES[usize::from(*more) % MODES.len()], RULES[usize::from(*more) / MODES.len() % RULES.len()]);
-    let decision = judge(&rules, mode, &call, None, &Links::default());
+    let decision = decide_or_ask(&rules, mode, &call, None, &StaticLinks::default());
     assert!(!explain(&decision).is_empty(), "a decision has reasons");
-    assert_ne!(decision.verdict, Verdict::Leave, "nothing is left open");
-    unseen_is_not_allowed(&rules, mode, &call);
-    stricter_rules_win(&rules, mode, &call, &decision, rule);
-    suggestions_do_not_beat_denials(&rules, &call);
+    assert_ne!(decision.outcome, DecisionOutcome::Undecided, "nothing is left open");
+    assert_unanalyzable_is_not_allowed(&rules, mode, &call);
+    assert_stricter_rules_win(&rules, mode, &call, &decision, rule);
+    assert_suggestions_do_not_beat_denials(&rules, &call);
 }
 
 /// Not even a rule for everything allows a line with a part that cannot be seen through.
-fn unseen_is_not_allowed(rules: &RuleSet, mode: Mode, call: &Call) {
+fn assert_unanalyzable_is_not_allowed(rules: &RuleSet, mode: PermissionMode, call: &ToolUse) {
     let text = call.input.get("command").and_then(serde_json::Value::as_str).expect("a command line");
-    let line = shell::read(text);
+    let line = shell::parse_command_line(text);
     // Whoever bypasses permissions is not asked; that is what it means.
-    if mode == Mode::Bypass || !line.all().iter().any(|command| matches!(command.kind, Kind::Hidden(_))) {
+    if mode == PermissionMode::Bypass
+        || !line.all_commands().iter().any(|command| matches!(command.kind, CommandKind::Unanalyzable(_)))
+    {
         return;
     }
-    let generous = with(&with(rules, Effect::Allow, "*"), Effect::Allow, "Bash");
+    let generous = with_rule(&with_rule(rules, Effect::Allow, "*"), Effect::Allow, "Bash");
     for rules in [rules, &generous] {
-        assert_ne!(judge(rules, mode, call, None, &Links::default()).verdict, Verdict::Allow, "{text:?} in {mode:?}");
+        assert_ne!(
+            decide_or_ask(rules, mode, call, None, &StaticLinks::default()).outcome,
+            DecisionOutcome::Allow,
+            "{text:?} in {mode:?}"
+        );
     }
 }
 
 /// A rule that denies never loosens, nor does one that asks; one that allows moves neither.
-fn stricter_rules_win(rules: &RuleSet, mode: Mode, call: &Call, before: &Decision, (effect, text): (Effect, &str)) {
-    let verdict = |rules: &RuleSet| judge(rules, mode, call, None, &Links::default()).verdict;
-    let (was, is) = (before.verdict, verdict(&with(rules, effect, text)));
-    let objected = before.why.iter().any(|why| matches!(why, Why::Rule { rule, .. } if rule.effect != Effect::Allow));
+fn assert_stricter_rules_win(
+    rules: &RuleSet,
+    mode: PermissionMode,
+    call: &ToolUse,
+    before: &Decision,
+    (effect, text): (Effect, &str),
+) {
+    let verdict = |rules: &RuleSet| decide_or_ask(rules, mode, call, None, &StaticLinks::default()).outcome;
+    let (was, is) = (before.outcome, verdict(&with_rule(rules, effect, text)));
+    let objected = before
+        .reasons
+        .iter()
+        .any(|why| matches!(why, DecisionReason::Rule { rule, .. } if rule.effect != Effect::Allow));
     // Where nobody is asked, what no rule speaks of is denied until one allows it.
-    let held = objected || was == Verdict::Deny && mode != Mode::DontAsk;
+    let held = objected || was == DecisionOutcome::Deny && mode != PermissionMode::DontAsk;
     if effect != Effect::Allow || held {
         assert!(severity(is) >= severity(was), "{effect:?} {text} turned {was:?} into {is:?} in {mode:?}");
     }
-    let forbidden = verdict(&with(&with(rules, Effect::Allow, "Bash"), Effect::Deny, "Bash"));
-    assert_eq!(forbidden, Verdict::Deny, "who denies the shell denies every line, in {mode:?}");
+    let forbidden = verdict(&with_rule(&with_rule(rules, Effect::Allow, "Bash"), Effect::Deny, "Bash"));
+    assert_eq!(forbidden, DecisionOutcome::Deny, "who denies the shell denies every line, in {mode:?}");
 }
 
 /// What a person is offered allows the call, has a text that means the same, and is worth nothing against a denial.
-fn suggestions_do_not_beat_denials(rules: &RuleSet, call: &Call) {
-    let verdict = |rules: &RuleSet| decide(rules, Mode::Default, call, &Links::default()).verdict;
+fn assert_suggestions_do_not_beat_denials(rules: &RuleSet, call: &ToolUse) {
+    let verdict = |rules: &RuleSet| decide(rules, PermissionMode::Default, call, &StaticLinks::default()).outcome;
     let before = verdict(rules);
-    for suggestion in suggest(call, Scope::Session, &Links::default()) {
+    for suggestion in suggest_rules(call, RuleScope::Session, &StaticLinks::default()) {
         let (mut alone, mut beside) = (RuleSet::default(), rules.clone());
         for rule in &suggestion.rules {
             assert_eq!(&rule.to_string().parse::<Matcher>().expect("its own text"), &rule.matcher);
             alone.add(rule.clone()).expect("there is room");
             beside.add(rule.clone()).expect("there is room");
         }
-        assert_eq!(verdict(&alone), Verdict::Allow, "a suggestion is enough");
-        assert!(before != Verdict::Deny || verdict(&beside) == Verdict::Deny, "a suggestion beat a denial");
+        assert_eq!(verdict(&alone), DecisionOutcome::Allow, "a suggestion is enough");
+        assert!(
+            before != DecisionOutcome::Deny || verdict(&beside) == DecisionOutcome::Deny,
+            "a suggestion beat a denial"
+        );
     }
 }
 
-fn with(rules: &RuleSet, effect: Effect, text: &str) -> RuleSet {
+fn with_rule(rules: &RuleSet, effect: Effect, text: &str) -> RuleSet {
     let mut more = rules.clone();
-    more.add(Rule::parse(effect, Scope::Global, text).expect("a rule")).expect("there is room");
+    more.add(Rule::parse(effect, RuleScope::Global, text).expect("a rule")).expect("there is room");
     more
 }
 
-fn severity(verdict: Verdict) -> u8 {
+fn severity(verdict: DecisionOutcome) -> u8 {
     match verdict {
-        Verdict::Allow => 0,
-        Verdict::Leave => 1,
-        Verdict::Ask => 2,
-        Verdict::Deny => 3,
+        DecisionOutcome::Allow => 0,
+        DecisionOutcome::Undecided => 1,
+        DecisionOutcome::Ask => 2,
+        DecisionOutcome::Deny => 3,
     }
 }
 
@@ -122,24 +146,27 @@ fn severity(verdict: Verdict) -> u8 {
 /// outside the project: a real bash runs it in a sandbox. The bytes change a line of the corpus; the last one chooses the
 /// kind of repository and whether a file must not be read.
 pub fn shell_reads(data: &[u8]) {
-    const KINDS: usize = Repository::ALL.len();
+    const KINDS: usize = RepositoryKind::ALL.len();
     thread_local! {
         static CORPUS: Corpus = Corpus::load();
         // With and without the rule, each made when it is needed.
         static SANDBOXES: RefCell<[Option<Sandbox>; 2 * KINDS]> = const { RefCell::new([const { None }; 2 * KINDS]) };
     }
     let Some((last, data)) = data.split_last() else { return };
-    let line = CORPUS.with(|corpus| mutation::mutate(&corpus.readers(), &corpus.lines(), data));
+    let line = CORPUS.with(|corpus| mutation::mutate(&corpus.read_only_lines(), &corpus.lines(), data));
     let kind = usize::from(*last) % (2 * KINDS);
     let (rules, unread) = match kind / KINDS {
         0 => (RuleSet::default(), Vec::new()),
-        _ => (with(&RuleSet::default(), Effect::Deny, "Read(secret.txt)"), vec!["secret.txt".to_owned()]),
+        _ => (with_rule(&RuleSet::default(), Effect::Deny, "Read(secret.txt)"), vec!["secret.txt".to_owned()]),
     };
     SANDBOXES.with_borrow_mut(|sandboxes| {
-        let repository = Repository::ALL[kind % KINDS];
+        let repository = RepositoryKind::ALL[kind % KINDS];
         let sandbox = sandboxes[kind].get_or_insert_with(|| Sandbox::new(repository));
-        if [Mode::Default, Mode::Plan].iter().any(|mode| is_allowed(&rules, *mode, &line, sandbox, "")) {
-            let found = sandbox.violations(&line, "", &unread);
+        if [PermissionMode::Default, PermissionMode::Plan]
+            .iter()
+            .any(|mode| is_allowed(&rules, *mode, &line, sandbox, ""))
+        {
+            let found = sandbox.find_violations(&line, "", &unread);
             assert!(found.is_empty(), "{line:?} in {repository:?}, unread {unread:?}: {found:?}");
         }
     });

@@ -34,33 +34,33 @@
 
 #![forbid(unsafe_code)]
 
-mod book;
-mod call;
 mod decide;
+mod decide_or_ask;
 mod explain;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod glob;
-mod judge;
 mod matching;
 mod path;
-mod plan;
-mod protected;
-mod reads;
+mod path_pattern;
+mod plan_file;
+mod protected_paths;
+mod read_only;
 mod rule;
-mod set;
+mod rule_set;
+mod rule_store;
 mod shell;
 mod suggest;
+mod tool_use;
 
-pub use book::{Page, RuleBook, RuleBookError};
-pub use call::{Call, CallError};
-pub use decide::{Decision, Mode, Verdict, Why, decide};
+pub use decide::{Decision, DecisionOutcome, DecisionReason, PermissionMode, decide};
+pub use decide_or_ask::decide_or_ask;
 pub use explain::explain;
-pub use glob::PathPattern;
-pub use judge::judge;
-pub use path::{Disk, Entry, Links, Resolver, normalise};
-pub use plan::plan_of;
-pub use rule::{CommandPattern, Domain, Effect, Matcher, Rule, RuleError, Scope};
-pub use set::{RuleSet, RuleSetError};
-pub use suggest::{Suggestion, suggest, suggest_beside};
+pub use path::{DiskResolver, PathKind, PathResolver, StaticLinks, normalize_path};
+pub use path_pattern::PathPattern;
+pub use plan_file::find_plan_file;
+pub use rule::{CommandPattern, DomainPattern, Effect, Matcher, Rule, RuleError, RuleScope};
+pub use rule_set::{RuleSet, RuleSetError};
+pub use rule_store::{RuleStore, RuleStoreError, RuleStoreSnapshot};
+pub use suggest::{RuleSuggestion, suggest_additional_rules, suggest_rules};
+pub use tool_use::{ToolUse, ToolUseError};

@@ -3,22 +3,22 @@
 //! A rule that denies or asks *objects* as soon as any part of the call is what it names, or could be. A rule that allows
 //! *permits* only what it names for certain, and a call is permitted only if all of its parts are.
 
-mod objection;
-mod permission;
+mod allow_rules;
+mod restrictions;
 
-pub(crate) use objection::{Objection, objections};
-pub(crate) use permission::{grants_file, is_granted, needs_no_rule, permission};
+pub(crate) use allow_rules::{grants_write, is_granted, match_allow_rules, needs_no_rule};
+pub(crate) use restrictions::{RestrictionMatch, find_restrictions};
 
-use crate::rule::{Matcher, covers};
+use crate::rule::{Matcher, covers_tool};
 use crate::shell::base_name;
 
 /// Does the matcher name the call's tool, whatever the call is about?
-fn names_tool(matcher: &Matcher, tool: &str) -> bool {
+fn matches_tool(matcher: &Matcher, tool: &str) -> bool {
     match matcher {
         Matcher::Everything => true,
-        Matcher::Tool(name) => covers(name, tool),
-        Matcher::Mcp { name, open: true } => tool.starts_with(name.as_str()),
-        Matcher::Mcp { name, open: false } => {
+        Matcher::Tool(name) => covers_tool(name, tool),
+        Matcher::Mcp { name, is_prefix: true } => tool.starts_with(name.as_str()),
+        Matcher::Mcp { name, is_prefix: false } => {
             tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
         }
         Matcher::Command(_) | Matcher::Path { .. } | Matcher::Domain(_) => false,
@@ -26,6 +26,6 @@ fn names_tool(matcher: &Matcher, tool: &str) -> bool {
 }
 
 /// `/bin/rm` is `rm` to a rule that objects; a rule that names a directory means that directory.
-fn is_called(command: &str, named: &str) -> bool {
+fn matches_command_name(command: &str, named: &str) -> bool {
     command == named || (!named.contains('/') && base_name(command) == named)
 }

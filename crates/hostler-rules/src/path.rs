@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 /// Follows the links of a path. What a rule says must hold for the place where a path really leads.
-pub trait Resolver {
+pub trait PathResolver {
     /// The path with all links followed and `..` taken physically. What does not exist (yet) stays as written.
     ///
     /// # Errors
@@ -13,18 +13,18 @@ pub trait Resolver {
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
     /// What is at this path. A link at its end is not followed.
-    fn entry(&self, path: &Path) -> Entry;
+    fn path_kind(&self, path: &Path) -> PathKind;
 
     /// The bytes of a regular file of at most `limit` bytes; nothing for anything else.
     fn read(&self, path: &Path, limit: u64) -> Option<Vec<u8>>;
 
     /// The names in a directory and what they are, at most `limit`; nothing if there are more or they cannot be read.
-    fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, Entry)>>;
+    fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, PathKind)>>;
 }
 
 /// What a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
+pub enum PathKind {
     /// Nothing.
     Missing,
     /// A regular file.
@@ -37,14 +37,14 @@ pub enum Entry {
 
 /// The real file system.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Disk;
+pub struct DiskResolver;
 
 /// How many links a path may go through; the kernel's own limit.
-const MOST_LINKS: usize = 40;
+const MAX_SYMLINKS: usize = 40;
 
-impl Resolver for Disk {
+impl PathResolver for DiskResolver {
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
-        follow(path, |link| match std::fs::read_link(link) {
+        follow_links(path, |link| match std::fs::read_link(link) {
             Ok(target) => Ok(Some(target)),
             // Not a link, not there, or below something that is not a directory.
             Err(error) => match error.kind() {
@@ -54,33 +54,33 @@ impl Resolver for Disk {
         })
     }
 
-    fn entry(&self, path: &Path) -> Entry {
+    fn path_kind(&self, path: &Path) -> PathKind {
         match std::fs::symlink_metadata(path) {
-            Ok(found) if found.is_file() => Entry::File,
-            Ok(found) if found.is_dir() => Entry::Directory,
+            Ok(found) if found.is_file() => PathKind::File,
+            Ok(found) if found.is_dir() => PathKind::Directory,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Entry::Missing
+                PathKind::Missing
             }
-            Ok(_) | Err(_) => Entry::Other,
+            Ok(_) | Err(_) => PathKind::Other,
         }
     }
 
     fn read(&self, path: &Path, limit: u64) -> Option<Vec<u8>> {
         // A pipe is never opened: reading it could wait for ever.
-        (self.entry(path) == Entry::File).then_some(())?;
+        (self.path_kind(path) == PathKind::File).then_some(())?;
         let mut bytes = Vec::new();
         std::fs::File::open(path).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
         (bytes.len() as u64 <= limit).then_some(bytes)
     }
 
-    fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, Entry)>> {
+    fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, PathKind)>> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(path).ok()? {
             let entry = entry.ok()?;
             let kind = match entry.file_type().ok()? {
-                kind if kind.is_dir() => Entry::Directory,
-                kind if kind.is_file() => Entry::File,
-                _ => Entry::Other,
+                kind if kind.is_dir() => PathKind::Directory,
+                kind if kind.is_file() => PathKind::File,
+                _ => PathKind::Other,
             };
             (found.len() < limit).then(|| found.push((entry.path(), kind)))?;
         }
@@ -90,28 +90,28 @@ impl Resolver for Disk {
 
 /// Links from a table, for tests and for questions about a machine that is not this one.
 #[derive(Debug, Clone, Default)]
-pub struct Links(pub std::collections::BTreeMap<PathBuf, PathBuf>);
+pub struct StaticLinks(pub std::collections::BTreeMap<PathBuf, PathBuf>);
 
-impl Resolver for Links {
+impl PathResolver for StaticLinks {
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
-        follow(path, |link| Ok(self.0.get(link).cloned()))
+        follow_links(path, |link| Ok(self.0.get(link).cloned()))
     }
 
-    fn entry(&self, path: &Path) -> Entry {
-        if self.0.contains_key(path) { Entry::Other } else { Entry::Missing }
+    fn path_kind(&self, path: &Path) -> PathKind {
+        if self.0.contains_key(path) { PathKind::Other } else { PathKind::Missing }
     }
 
     fn read(&self, _: &Path, _: u64) -> Option<Vec<u8>> {
         None
     }
 
-    fn list(&self, _: &Path, _: usize) -> Option<Vec<(PathBuf, Entry)>> {
+    fn list(&self, _: &Path, _: usize) -> Option<Vec<(PathBuf, PathKind)>> {
         None
     }
 }
 
 /// Walks a path component by component. A dangling link is followed too: writing through it creates its target.
-fn follow(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<PathBuf>>) -> io::Result<PathBuf> {
+fn follow_links(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<PathBuf>>) -> io::Result<PathBuf> {
     let mut found = PathBuf::from("/");
     let mut rest: VecDeque<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
     let mut links = 0;
@@ -128,7 +128,7 @@ fn follow(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<PathBuf>>)
             None => found = next,
             Some(target) => {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_SYMLINKS {
                     return Err(io::Error::other("too many links"));
                 }
                 if target.is_absolute() {
@@ -144,7 +144,7 @@ fn follow(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<PathBuf>>)
 }
 
 /// Takes `.` and `..` out of an absolute path, without looking at the disk.
-pub fn normalise(path: &Path) -> PathBuf {
+pub fn normalize_path(path: &Path) -> PathBuf {
     let mut found = PathBuf::from("/");
     for component in path.components() {
         match component {
@@ -162,19 +162,19 @@ pub fn normalise(path: &Path) -> PathBuf {
 ///
 /// A rule that allows must match all of them; for a rule that denies or asks, one is enough.
 #[derive(Debug, Clone)]
-pub(crate) struct Spot {
+pub(crate) struct CandidatePaths {
     /// How it was written.
     pub text: String,
     pub paths: Vec<PathBuf>,
 }
 
-impl Spot {
+impl CandidatePaths {
     /// Makes a spot of a name, relative to a directory.
     pub(crate) fn new(
         text: &str,
         base: &Path,
         home: Option<&Path>,
-        resolver: &dyn Resolver,
+        resolver: &dyn PathResolver,
     ) -> Result<Self, &'static str> {
         if text.contains('\0') {
             return Err("its path holds a NUL character");
@@ -189,7 +189,7 @@ impl Spot {
         if !written.is_absolute() {
             return Err("its path is relative, and to what is not known");
         }
-        let plain = normalise(&written);
+        let plain = normalize_path(&written);
         let mut paths = vec![plain.clone()];
         // Programs differ in whether `link/..` means the link's parent or its target's.
         for path in [&plain, &written] {

@@ -1,11 +1,11 @@
 //! A rule, its parts and its text.
 
+mod display;
 mod parse;
-mod print;
 
 use serde::{Deserialize, Serialize};
 
-use crate::glob::PathPattern;
+use crate::path_pattern::PathPattern;
 
 /// What a rule does about what it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub enum Effect {
 /// How far a rule reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum RuleScope {
     /// All sessions of this user.
     Global,
     /// All sessions in one workspace.
@@ -39,7 +39,7 @@ pub struct Rule {
     /// What it is about. Its text is read by [`Rule::parse`] and written by `Display`.
     pub matcher: Matcher,
     /// How far it reaches.
-    pub scope: Scope,
+    pub scope: RuleScope,
 }
 
 /// What a rule is about.
@@ -55,7 +55,7 @@ pub enum Matcher {
         /// The name, without the star.
         name: String,
         /// Whether a star followed, so that every name with this beginning matches.
-        open: bool,
+        is_prefix: bool,
     },
     /// `Bash(git status)`, `Bash(npm run:*)`.
     Command(CommandPattern),
@@ -67,7 +67,7 @@ pub enum Matcher {
         pattern: PathPattern,
     },
     /// `WebFetch(domain:example.com)`.
-    Domain(Domain),
+    Domain(DomainPattern),
 }
 
 /// The words of a command, all of them or the first ones.
@@ -76,15 +76,15 @@ pub struct CommandPattern {
     /// The words, without quotes. There is at least one.
     pub(crate) words: Vec<String>,
     /// Whether any further words may follow. Words are whole words: `git` does not begin `gitk`.
-    pub(crate) open: bool,
+    pub(crate) is_prefix: bool,
 }
 
 /// A host on the web.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Domain {
+pub struct DomainPattern {
     pub(crate) host: String,
     /// `domain:*.example.com`: the hosts below it, and not itself. A rule that denies or asks covers those always.
-    pub(crate) below: bool,
+    pub(crate) subdomains_only: bool,
 }
 
 /// A rule's text that cannot be read.
@@ -100,7 +100,7 @@ pub struct RuleError {
 }
 
 /// Does a rule that names the tool `named` speak of the tool `called`?
-pub(crate) fn covers(named: &str, called: &str) -> bool {
+pub(crate) fn covers_tool(named: &str, called: &str) -> bool {
     named == called
         || match named {
             "Edit" => matches!(called, "MultiEdit" | "Write" | "NotebookEdit"),

@@ -5,99 +5,107 @@
 //! here-documents, and those that other commands run for it (`sudo`, `xargs`, `find -exec`, `sh -c '…'`, see
 //! [`programs`]). Where that is not possible, the command is *hidden*, with a reason.
 
+mod ast_walk;
 mod limits;
 mod nesting;
 mod programs;
 mod variables;
-mod walk;
 mod word;
 
-pub(crate) use programs::{UNSEEN_OPTIONS, computes, is_plain_printf, is_plain_sed};
+pub(crate) use programs::{NON_LITERAL_OPTIONS, has_non_numeric_comparison, is_plain_printf, is_plain_sed};
 pub(crate) use variables::is_harmless as is_harmless_variable;
-pub(crate) use word::{Form, Word};
+pub(crate) use word::{ShellWord, WordForm};
 
 /// What a command line does, as far as it can be seen.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Line {
-    pub commands: Vec<Command>,
-    pub files: Vec<File>,
+pub(crate) struct CommandLine {
+    pub commands: Vec<ShellCommand>,
+    pub redirections: Vec<FileRedirection>,
     /// The shell changes its directory on the way, so that relative names say nothing.
-    pub moves: bool,
+    pub changes_directory: bool,
     /// The line is `cd … && …`: what follows runs only in that directory.
     pub begins_with_cd: bool,
     /// Something beside the words of commands is known only when it runs: a value, a here-document, a condition.
-    pub expands: bool,
+    pub has_expansions: bool,
 }
 
 /// A simple command.
 #[derive(Debug, Clone)]
-pub(crate) struct Command {
+pub(crate) struct ShellCommand {
     /// The name and its arguments; none for an assignment on its own.
-    pub words: Vec<Word>,
+    pub words: Vec<ShellWord>,
     /// The variables that are set for it.
     pub variables: Vec<String>,
-    pub kind: Kind,
+    pub kind: CommandKind,
     /// The commands that it runs for the line.
-    pub inner: Vec<Inner>,
+    pub nested: Vec<NestedCommands>,
     /// It changes the directory of the shell.
-    pub moves: bool,
+    pub changes_directory: bool,
     /// It may run more than once, in a loop or a function.
-    pub repeats: bool,
+    pub may_repeat: bool,
     /// How it is shown to people.
     pub text: String,
 }
 
 /// How a command has to be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CommandKind {
     /// By its words.
     Plain,
     /// By the commands that it runs; it adds nothing of its own, as `nice` or `timeout`.
-    Carrier,
+    Wrapper,
     /// It runs or changes more than its first words say, by its options; only a rule that names it in full can allow it.
-    Runner(&'static str),
+    Launcher(&'static str),
     /// What it runs cannot be seen; no rule can allow it.
-    Hidden(&'static str),
+    Unanalyzable(&'static str),
 }
 
 /// Commands within a command.
 #[derive(Debug, Clone)]
-pub(crate) struct Inner {
+pub(crate) struct NestedCommands {
     /// At which word of the outer command they begin.
-    pub reach: usize,
-    pub commands: Vec<Command>,
+    pub start_word: usize,
+    pub commands: Vec<ShellCommand>,
 }
 
 /// A file that the shell opens by a redirection.
 #[derive(Debug, Clone)]
-pub(crate) struct File {
-    pub name: Word,
+pub(crate) struct FileRedirection {
+    pub target: ShellWord,
     pub writes: bool,
 }
 
-impl Line {
+impl CommandLine {
     /// A line of which nothing can be said.
-    fn hidden(text: &str, why: &'static str) -> Self {
-        Self { commands: vec![Command::hidden(text, why)], ..Self::default() }
+    fn unanalyzable(text: &str, why: &'static str) -> Self {
+        Self { commands: vec![ShellCommand::unanalyzable(text, why)], ..Self::default() }
     }
 
     /// All commands, those within others too, outer ones first.
-    pub(crate) fn all(&self) -> Vec<&Command> {
-        let mut found: Vec<&Command> = Vec::new();
-        let mut waiting: Vec<&Command> = self.commands.iter().rev().collect();
+    pub(crate) fn all_commands(&self) -> Vec<&ShellCommand> {
+        let mut found: Vec<&ShellCommand> = Vec::new();
+        let mut waiting: Vec<&ShellCommand> = self.commands.iter().rev().collect();
         while let Some(command) = waiting.pop() {
             found.push(command);
-            waiting.extend(command.inner.iter().rev().flat_map(|inner| inner.commands.iter().rev()));
+            waiting.extend(command.nested.iter().rev().flat_map(|inner| inner.commands.iter().rev()));
         }
         found
     }
 }
 
-impl Command {
-    fn hidden(text: &str, why: &'static str) -> Self {
-        let kind = Kind::Hidden(why);
-        let (words, variables, inner) = Default::default();
-        Self { words, variables, kind, inner, moves: false, repeats: false, text: shown(text) }
+impl ShellCommand {
+    fn unanalyzable(text: &str, why: &'static str) -> Self {
+        let kind = CommandKind::Unanalyzable(why);
+        let (words, variables, nested) = Default::default();
+        Self {
+            words,
+            variables,
+            kind,
+            nested,
+            changes_directory: false,
+            may_repeat: false,
+            text: truncate_for_display(text),
+        }
     }
 
     /// Is every variable in front of it one that changes nothing about what runs?
@@ -108,29 +116,31 @@ impl Command {
 }
 
 /// Finds what a command line can run.
-pub(crate) fn read(line: &str) -> Line {
+pub(crate) fn parse_command_line(line: &str) -> CommandLine {
     // The grammar recurses, and it must not matter how much stack the caller has left. It also logs what it reads, and a
     // command line belongs in no log.
-    let read = || tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || walk::line(line));
+    let read = || {
+        tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || ast_walk::walk_line(line))
+    };
     let answer = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("rules".to_owned()).stack_size(limits::STACK);
+        let thread = std::thread::Builder::new().name("rules".to_owned()).stack_size(limits::PARSER_STACK_BYTES);
         thread.spawn_scoped(scope, read).ok().and_then(|thread| thread.join().ok())
     });
-    answer.unwrap_or_else(|| Line::hidden(line, "it could not be parsed"))
+    answer.unwrap_or_else(|| CommandLine::unanalyzable(line, "it could not be parsed"))
 }
 
 /// The words of a single command without anything around it, as a rule names it.
-pub(crate) fn single_command(text: &str) -> Result<Vec<Word>, &'static str> {
-    let mut line = read(text);
-    if !line.files.is_empty() {
+pub(crate) fn parse_single_command(text: &str) -> Result<Vec<ShellWord>, &'static str> {
+    let mut line = parse_command_line(text);
+    if !line.redirections.is_empty() {
         return Err("a rule names a command without redirections");
     }
     match (line.commands.pop(), line.commands.is_empty()) {
         (Some(command), true) if command.words.is_empty() => match command.kind {
-            Kind::Hidden(_) => Err("this is not a command that a shell could read"),
+            CommandKind::Unanalyzable(_) => Err("this is not a command that a shell could read"),
             _ => Err("a rule names a command, not an assignment"),
         },
-        (Some(command), true) if !command.variables.is_empty() && !names_variables(&command) => {
+        (Some(command), true) if !command.variables.is_empty() && !has_assignment_word(&command) => {
             Err("a rule names a command without variables in front")
         }
         (Some(command), true) => Ok(command.words),
@@ -139,12 +149,12 @@ pub(crate) fn single_command(text: &str) -> Result<Vec<Word>, &'static str> {
 }
 
 /// `export A=1` and `env A=1 x` set variables by their own words.
-fn names_variables(command: &Command) -> bool {
+fn has_assignment_word(command: &ShellCommand) -> bool {
     command.words.iter().any(|word| word.text.contains('='))
 }
 
 /// Is this a place where writing changes nothing?
-pub(crate) fn is_sink(name: &str) -> bool {
+pub(crate) fn is_output_device_path(name: &str) -> bool {
     matches!(name, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty" | "/dev/fd/1" | "/dev/fd/2")
 }
 
@@ -153,7 +163,7 @@ pub(crate) fn base_name(name: &str) -> &str {
 }
 
 /// A bounded text for people.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn truncate_for_display(text: &str) -> String {
     const LONGEST: usize = 200;
     if text.chars().count() <= LONGEST {
         return text.to_owned();

@@ -4,7 +4,9 @@
 
 use std::path::PathBuf;
 
-use hostler_rules::{Call, Effect, Links, Mode, Rule, RuleSet, Scope, Verdict, decide, explain};
+use hostler_rules::{
+    DecisionOutcome, Effect, PermissionMode, Rule, RuleScope, RuleSet, StaticLinks, ToolUse, decide, explain,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -28,7 +30,7 @@ fn table() -> (RuleSet, Vec<Line>) {
     let mut rules = RuleSet::default();
     for (effect, texts) in [(Effect::Allow, table.allow), (Effect::Ask, table.ask), (Effect::Deny, table.deny)] {
         for text in texts {
-            rules.add(Rule::parse(effect, Scope::Global, &text).unwrap()).unwrap();
+            rules.add(Rule::parse(effect, RuleScope::Global, &text).unwrap()).unwrap();
         }
     }
     (rules, table.line)
@@ -38,16 +40,16 @@ fn table() -> (RuleSet, Vec<Line>) {
 fn every_tricky_line_is_decided_as_the_table_says() {
     let (rules, lines) = table();
     assert!(lines.len() >= 80, "the table has {} lines", lines.len());
-    let links = Links([(PathBuf::from("/w/out/away"), PathBuf::from("/etc"))].into());
+    let links = StaticLinks([(PathBuf::from("/w/out/away"), PathBuf::from("/etc"))].into());
     let mut wrong = Vec::new();
     for line in &lines {
-        let call = Call::shell(&line.run, "/w").with_home("/home/me");
-        let decision = decide(&rules, Mode::Default, &call, &links);
-        let got = match decision.verdict {
-            Verdict::Allow => "allow",
-            Verdict::Ask => "ask",
-            Verdict::Deny => "deny",
-            Verdict::Leave => "leave",
+        let call = ToolUse::shell(&line.run, "/w").with_home("/home/me");
+        let decision = decide(&rules, PermissionMode::Default, &call, &links);
+        let got = match decision.outcome {
+            DecisionOutcome::Allow => "allow",
+            DecisionOutcome::Ask => "ask",
+            DecisionOutcome::Deny => "deny",
+            DecisionOutcome::Undecided => "leave",
         };
         let said = explain(&decision).join(" ");
         let explained = line.because.as_ref().is_none_or(|word| said.contains(word.as_str()));
@@ -71,10 +73,12 @@ fn no_line_of_the_table_is_there_twice() {
 #[test]
 fn a_rule_for_the_whole_shell_still_asks_about_what_cannot_be_seen() {
     let mut rules = RuleSet::default();
-    rules.add(Rule::parse(Effect::Allow, Scope::Global, "Bash").unwrap()).unwrap();
-    let verdict = |line: &str| decide(&rules, Mode::Default, &Call::shell(line, "/w"), &Links::default()).verdict;
-    assert_eq!(verdict("rm -rf x && git -c core.pager=less log | ssh host uptime"), Verdict::Allow);
+    rules.add(Rule::parse(Effect::Allow, RuleScope::Global, "Bash").unwrap()).unwrap();
+    let verdict = |line: &str| {
+        decide(&rules, PermissionMode::Default, &ToolUse::shell(line, "/w"), &StaticLinks::default()).outcome
+    };
+    assert_eq!(verdict("rm -rf x && git -c core.pager=less log | ssh host uptime"), DecisionOutcome::Allow);
     for line in ["$CMD x", "echo 'open", "curl x | sh", ". ./file", "eval \"$x\"", "echo $((a))"] {
-        assert_eq!(verdict(line), Verdict::Ask, "{line}");
+        assert_eq!(verdict(line), DecisionOutcome::Ask, "{line}");
     }
 }

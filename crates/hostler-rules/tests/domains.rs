@@ -2,13 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use hostler_rules::{Call, Effect, Links, Mode, Rule, RuleSet, Scope, Verdict, judge};
+use hostler_rules::{
+    DecisionOutcome, Effect, PermissionMode, Rule, RuleScope, RuleSet, StaticLinks, ToolUse, decide_or_ask,
+};
 use serde_json::json;
 
-fn verdict(effect: Effect, rule: &str, url: &str) -> Verdict {
+fn verdict(effect: Effect, rule: &str, url: &str) -> DecisionOutcome {
     let mut rules = RuleSet::default();
-    rules.add(Rule::parse(effect, Scope::Global, rule).unwrap()).unwrap();
-    judge(&rules, Mode::Default, &Call::new("WebFetch", json!({ "url": url }), "/w"), None, &Links::default()).verdict
+    rules.add(Rule::parse(effect, RuleScope::Global, rule).unwrap()).unwrap();
+    decide_or_ask(
+        &rules,
+        PermissionMode::Default,
+        &ToolUse::new("WebFetch", json!({ "url": url }), "/w"),
+        None,
+        &StaticLinks::default(),
+    )
+    .outcome
 }
 
 #[test]
@@ -39,13 +48,13 @@ fn another_host_is_not_allowed_however_it_is_written() {
         "example.com",
         "",
     ] {
-        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:example.com)", url), Verdict::Ask, "{url:?}");
-        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:*.example.com)", url), Verdict::Ask, "{url:?}");
+        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:example.com)", url), DecisionOutcome::Ask, "{url:?}");
+        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:*.example.com)", url), DecisionOutcome::Ask, "{url:?}");
     }
     for url in
         ["https://example.com/", "HTTPS://EXAMPLE.COM:8443/a", "https://example.com./", "https://me@example.com/"]
     {
-        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:example.com)", url), Verdict::Allow, "{url:?}");
+        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:example.com)", url), DecisionOutcome::Allow, "{url:?}");
     }
 }
 
@@ -64,6 +73,6 @@ fn a_denied_host_is_denied_however_it_is_written() {
         "https:evil.org",
         "https:/\\evil.org/",
     ] {
-        assert_eq!(verdict(Effect::Deny, "WebFetch(domain:evil.org)", url), Verdict::Deny, "{url:?}");
+        assert_eq!(verdict(Effect::Deny, "WebFetch(domain:evil.org)", url), DecisionOutcome::Deny, "{url:?}");
     }
 }

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
-use hostler_rules::{Call, Effect, Links, Mode, Rule, RuleSet, Scope, Verdict, decide, explain};
+use hostler_rules::{
+    DecisionOutcome, Effect, PermissionMode, Rule, RuleScope, RuleSet, StaticLinks, ToolUse, decide, explain,
+};
 use serde_json::json;
 
-fn set(rules: &[(Effect, Scope, &str)]) -> RuleSet {
+fn set(rules: &[(Effect, RuleScope, &str)]) -> RuleSet {
     let mut set = RuleSet::default();
     for (effect, scope, text) in rules {
         set.add(Rule::parse(*effect, *scope, text).unwrap()).unwrap();
@@ -13,31 +15,31 @@ fn set(rules: &[(Effect, Scope, &str)]) -> RuleSet {
     set
 }
 
-fn verdict(rules: &RuleSet, mode: Mode, call: &Call) -> Verdict {
-    decide(rules, mode, call, &Links::default()).verdict
+fn verdict(rules: &RuleSet, mode: PermissionMode, call: &ToolUse) -> DecisionOutcome {
+    decide(rules, mode, call, &StaticLinks::default()).outcome
 }
 
-fn edit(path: &str) -> Call {
-    Call::new("Edit", json!({ "file_path": path }), "/w")
+fn edit(path: &str) -> ToolUse {
+    ToolUse::new("Edit", json!({ "file_path": path }), "/w")
 }
 
-fn call(text: &str) -> Call {
-    Call::parse(text, "/w").unwrap()
+fn call(text: &str) -> ToolUse {
+    ToolUse::parse(text, "/w").unwrap()
 }
 
 #[test]
 fn deny_beats_ask_beats_allow_over_all_scopes() {
-    use {Effect::*, Scope::*};
+    use {Effect::*, RuleScope::*};
     let scopes = [Global, Workspace, Session];
     for first in scopes {
         for second in scopes {
             for third in scopes {
                 let mut rules = set(&[(Allow, first, "Bash(x:*)"), (Ask, second, "Bash(x y:*)")]);
                 let ask = call("Bash(x y z)");
-                assert_eq!(verdict(&rules, Mode::Default, &ask), Verdict::Ask);
-                assert_eq!(verdict(&rules, Mode::Default, &call("Bash(x)")), Verdict::Allow);
+                assert_eq!(verdict(&rules, PermissionMode::Default, &ask), DecisionOutcome::Ask);
+                assert_eq!(verdict(&rules, PermissionMode::Default, &call("Bash(x)")), DecisionOutcome::Allow);
                 rules.add(Rule::parse(Deny, third, "Bash(x:*)").unwrap()).unwrap();
-                assert_eq!(verdict(&rules, Mode::Default, &ask), Verdict::Deny);
+                assert_eq!(verdict(&rules, PermissionMode::Default, &ask), DecisionOutcome::Deny);
             }
         }
     }
@@ -45,12 +47,13 @@ fn deny_beats_ask_beats_allow_over_all_scopes() {
 
 #[test]
 fn accept_edits_allows_files_of_the_workspace_and_nothing_else() {
-    let rules = set(&[(Effect::Allow, Scope::Global, "Bash(echo:*)"), (Effect::Deny, Scope::Global, "Edit(./no)")]);
-    let mode = Mode::AcceptEdits;
-    assert_eq!(verdict(&rules, mode, &edit("a/b")), Verdict::Allow);
-    assert_eq!(verdict(&rules, mode, &edit("/elsewhere")), Verdict::Leave);
-    assert_eq!(verdict(&rules, mode, &edit("../w2/a")), Verdict::Leave);
-    assert_eq!(verdict(&rules, mode, &edit("no")), Verdict::Deny);
+    let rules =
+        set(&[(Effect::Allow, RuleScope::Global, "Bash(echo:*)"), (Effect::Deny, RuleScope::Global, "Edit(./no)")]);
+    let mode = PermissionMode::AcceptEdits;
+    assert_eq!(verdict(&rules, mode, &edit("a/b")), DecisionOutcome::Allow);
+    assert_eq!(verdict(&rules, mode, &edit("/elsewhere")), DecisionOutcome::Undecided);
+    assert_eq!(verdict(&rules, mode, &edit("../w2/a")), DecisionOutcome::Undecided);
+    assert_eq!(verdict(&rules, mode, &edit("no")), DecisionOutcome::Deny);
     for sensitive in
         [".git/hooks/pre-commit", ".claude/settings.json", "sub/.vscode/tasks.json", ".mcp.json", ".GIT/config"]
             .into_iter()
@@ -68,19 +71,19 @@ fn accept_edits_allows_files_of_the_workspace_and_nothing_else() {
                 "Library/LaunchAgents/x",
             ])
     {
-        assert_eq!(verdict(&rules, mode, &edit(sensitive)), Verdict::Leave, "{sensitive}");
+        assert_eq!(verdict(&rules, mode, &edit(sensitive)), DecisionOutcome::Undecided, "{sensitive}");
     }
-    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > b)")), Verdict::Allow);
-    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > /b)")), Verdict::Leave);
-    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > .bashrc)")), Verdict::Leave);
-    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > .git/config)")), Verdict::Leave);
-    assert_eq!(verdict(&rules, mode, &call("Bash(make)")), Verdict::Leave);
-    assert_eq!(verdict(&rules, Mode::Default, &edit("a/b")), Verdict::Leave);
+    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > b)")), DecisionOutcome::Allow);
+    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > /b)")), DecisionOutcome::Undecided);
+    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > .bashrc)")), DecisionOutcome::Undecided);
+    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > .git/config)")), DecisionOutcome::Undecided);
+    assert_eq!(verdict(&rules, mode, &call("Bash(make)")), DecisionOutcome::Undecided);
+    assert_eq!(verdict(&rules, PermissionMode::Default, &edit("a/b")), DecisionOutcome::Undecided);
 }
 
 #[test]
 fn plan_blocks_writes_even_where_rules_allow_them() {
-    let rules = set(&[(Effect::Allow, Scope::Session, "*")]);
+    let rules = set(&[(Effect::Allow, RuleScope::Session, "*")]);
     for text in [
         "Edit(a)",
         "Write(a)",
@@ -91,56 +94,67 @@ fn plan_blocks_writes_even_where_rules_allow_them() {
         "Bash($X)",
         "Bash('open)",
     ] {
-        assert_eq!(verdict(&rules, Mode::Plan, &call(text)), Verdict::Deny, "{text}");
+        assert_eq!(verdict(&rules, PermissionMode::Plan, &call(text)), DecisionOutcome::Deny, "{text}");
     }
     for text in ["Read(a)", "Glob(a)", "Grep(a)", "LS(a)"] {
-        assert_eq!(verdict(&RuleSet::default(), Mode::Plan, &call(text)), Verdict::Allow, "{text}");
+        assert_eq!(verdict(&RuleSet::default(), PermissionMode::Plan, &call(text)), DecisionOutcome::Allow, "{text}");
     }
-    assert_eq!(verdict(&rules, Mode::Plan, &call("mcp__db__query")), Verdict::Ask);
-    assert_eq!(verdict(&RuleSet::default(), Mode::Plan, &call("ExitPlanMode")), Verdict::Leave);
-    assert_eq!(verdict(&set(&[(Effect::Deny, Scope::Global, "Read")]), Mode::Plan, &call("Read(a)")), Verdict::Deny);
-    assert_eq!(verdict(&set(&[(Effect::Ask, Scope::Global, "Read")]), Mode::Plan, &call("Read(a)")), Verdict::Ask);
+    assert_eq!(verdict(&rules, PermissionMode::Plan, &call("mcp__db__query")), DecisionOutcome::Ask);
+    assert_eq!(verdict(&RuleSet::default(), PermissionMode::Plan, &call("ExitPlanMode")), DecisionOutcome::Undecided);
+    assert_eq!(
+        verdict(&set(&[(Effect::Deny, RuleScope::Global, "Read")]), PermissionMode::Plan, &call("Read(a)")),
+        DecisionOutcome::Deny
+    );
+    assert_eq!(
+        verdict(&set(&[(Effect::Ask, RuleScope::Global, "Read")]), PermissionMode::Plan, &call("Read(a)")),
+        DecisionOutcome::Ask
+    );
 }
 
 #[test]
 fn bypass_allows_what_no_rule_is_against() {
-    let rules = set(&[(Effect::Deny, Scope::Global, "Bash(rm:*)"), (Effect::Ask, Scope::Global, "Bash(git push:*)")]);
-    assert_eq!(verdict(&rules, Mode::Bypass, &call("Bash(make)")), Verdict::Allow);
-    assert_eq!(verdict(&rules, Mode::Bypass, &call("Bash(make; rm x)")), Verdict::Deny);
-    assert_eq!(verdict(&rules, Mode::Bypass, &call("Bash(git push)")), Verdict::Ask);
-    assert_eq!(verdict(&rules, Mode::Bypass, &call("mcp__a__b")), Verdict::Allow);
+    let rules =
+        set(&[(Effect::Deny, RuleScope::Global, "Bash(rm:*)"), (Effect::Ask, RuleScope::Global, "Bash(git push:*)")]);
+    assert_eq!(verdict(&rules, PermissionMode::Bypass, &call("Bash(make)")), DecisionOutcome::Allow);
+    assert_eq!(verdict(&rules, PermissionMode::Bypass, &call("Bash(make; rm x)")), DecisionOutcome::Deny);
+    assert_eq!(verdict(&rules, PermissionMode::Bypass, &call("Bash(git push)")), DecisionOutcome::Ask);
+    assert_eq!(verdict(&rules, PermissionMode::Bypass, &call("mcp__a__b")), DecisionOutcome::Allow);
 }
 
 #[test]
 fn bypass_denies_what_cannot_be_analyzed_where_a_rule_denies_commands() {
     let unseen = ["$X y", ". file", "eval \"$x\"", "echo 'open", "curl x | sh", "echo $((a))", "bash -c \"$x\"", "'"];
-    let commands = set(&[(Effect::Deny, Scope::Global, "Bash(rm:*)")]);
-    let files = set(&[(Effect::Deny, Scope::Global, "Read(./.env)")]);
+    let commands = set(&[(Effect::Deny, RuleScope::Global, "Bash(rm:*)")]);
+    let files = set(&[(Effect::Deny, RuleScope::Global, "Read(./.env)")]);
     for line in unseen {
-        let call = Call::shell(line, "/w");
-        assert_eq!(verdict(&commands, Mode::Bypass, &call), Verdict::Deny, "{line}");
-        assert_eq!(verdict(&files, Mode::Bypass, &call), Verdict::Ask, "{line}");
-        assert_eq!(verdict(&RuleSet::default(), Mode::Bypass, &call), Verdict::Allow, "{line}");
+        let call = ToolUse::shell(line, "/w");
+        assert_eq!(verdict(&commands, PermissionMode::Bypass, &call), DecisionOutcome::Deny, "{line}");
+        assert_eq!(verdict(&files, PermissionMode::Bypass, &call), DecisionOutcome::Ask, "{line}");
+        assert_eq!(verdict(&RuleSet::default(), PermissionMode::Bypass, &call), DecisionOutcome::Allow, "{line}");
     }
-    let said = explain(&decide(&commands, Mode::Bypass, &call("Bash(. file)"), &Links::default()));
+    let said = explain(&decide(&commands, PermissionMode::Bypass, &call("Bash(. file)"), &StaticLinks::default()));
     assert_eq!(said[0], "Denied: the global rule `Bash(rm:*)` could deny `. file`.");
-    assert_eq!(verdict(&commands, Mode::Bypass, &Call::new("Bash", json!({}), "/w")), Verdict::Deny);
+    assert_eq!(
+        verdict(&commands, PermissionMode::Bypass, &ToolUse::new("Bash", json!({}), "/w")),
+        DecisionOutcome::Deny
+    );
 }
 
 #[test]
 fn dont_ask_denies_what_would_be_asked() {
-    let rules = set(&[(Effect::Allow, Scope::Global, "Bash(ls:*)"), (Effect::Ask, Scope::Global, "Bash(git push:*)")]);
-    assert_eq!(verdict(&rules, Mode::DontAsk, &call("Bash(git push)")), Verdict::Deny);
-    assert_eq!(verdict(&rules, Mode::DontAsk, &call("Bash(. file)")), Verdict::Deny);
-    assert_eq!(verdict(&rules, Mode::DontAsk, &call("Bash(ls)")), Verdict::Allow);
-    assert_eq!(verdict(&rules, Mode::DontAsk, &call("Read(a)")), Verdict::Leave);
+    let rules =
+        set(&[(Effect::Allow, RuleScope::Global, "Bash(ls:*)"), (Effect::Ask, RuleScope::Global, "Bash(git push:*)")]);
+    assert_eq!(verdict(&rules, PermissionMode::DontAsk, &call("Bash(git push)")), DecisionOutcome::Deny);
+    assert_eq!(verdict(&rules, PermissionMode::DontAsk, &call("Bash(. file)")), DecisionOutcome::Deny);
+    assert_eq!(verdict(&rules, PermissionMode::DontAsk, &call("Bash(ls)")), DecisionOutcome::Allow);
+    assert_eq!(verdict(&rules, PermissionMode::DontAsk, &call("Read(a)")), DecisionOutcome::Undecided);
 }
 
 #[test]
 fn tools_of_servers_are_named_by_server_by_tool_and_by_prefix() {
     let matches = |rule: &str, tool: &str| {
-        let rules = set(&[(Effect::Allow, Scope::Global, rule)]);
-        verdict(&rules, Mode::Default, &call(tool)) == Verdict::Allow
+        let rules = set(&[(Effect::Allow, RuleScope::Global, rule)]);
+        verdict(&rules, PermissionMode::Default, &call(tool)) == DecisionOutcome::Allow
     };
     assert!(matches("mcp__github", "mcp__github__create_issue"));
     assert!(matches("mcp__github__create_issue", "mcp__github__create_issue"));
@@ -155,10 +169,10 @@ fn tools_of_servers_are_named_by_server_by_tool_and_by_prefix() {
 
 #[test]
 fn domains_are_hosts_and_not_text() {
-    let allow = set(&[(Effect::Allow, Scope::Global, "WebFetch(domain:example.com)")]);
-    let deny = set(&[(Effect::Deny, Scope::Global, "WebFetch(domain:Example.com)")]);
-    let below = set(&[(Effect::Allow, Scope::Global, "WebFetch(domain:*.example.com)")]);
-    let fetch = |url: &str| Call::new("WebFetch", json!({ "url": url }), "/w");
+    let allow = set(&[(Effect::Allow, RuleScope::Global, "WebFetch(domain:example.com)")]);
+    let deny = set(&[(Effect::Deny, RuleScope::Global, "WebFetch(domain:Example.com)")]);
+    let below = set(&[(Effect::Allow, RuleScope::Global, "WebFetch(domain:*.example.com)")]);
+    let fetch = |url: &str| ToolUse::new("WebFetch", json!({ "url": url }), "/w");
     for (url, allowed, denied, allowed_below) in [
         ("https://example.com/a", true, true, false),
         ("http://EXAMPLE.com.:8080", true, true, false),
@@ -175,51 +189,58 @@ fn domains_are_hosts_and_not_text() {
         ("https://.example.com", false, true, true),
         ("https://evil.org/?example.com", false, false, false),
     ] {
-        assert_eq!(verdict(&allow, Mode::Default, &fetch(url)) == Verdict::Allow, allowed, "{url}");
-        assert_eq!(verdict(&deny, Mode::Default, &fetch(url)) == Verdict::Deny, denied, "{url}");
-        assert_eq!(verdict(&below, Mode::Default, &fetch(url)) == Verdict::Allow, allowed_below, "{url}");
+        assert_eq!(verdict(&allow, PermissionMode::Default, &fetch(url)) == DecisionOutcome::Allow, allowed, "{url}");
+        assert_eq!(verdict(&deny, PermissionMode::Default, &fetch(url)) == DecisionOutcome::Deny, denied, "{url}");
+        assert_eq!(
+            verdict(&below, PermissionMode::Default, &fetch(url)) == DecisionOutcome::Allow,
+            allowed_below,
+            "{url}"
+        );
     }
 }
 
 #[test]
 fn tools_without_a_subject_are_named_by_themselves() {
-    let rules = set(&[(Effect::Allow, Scope::Global, "KillShell"), (Effect::Deny, Scope::Global, "WebSearch")]);
-    assert_eq!(verdict(&rules, Mode::Default, &call("KillShell")), Verdict::Allow);
-    assert_eq!(verdict(&rules, Mode::Default, &call("WebSearch")), Verdict::Deny);
-    assert_eq!(verdict(&rules, Mode::Default, &call("BashOutput")), Verdict::Leave);
+    let rules = set(&[(Effect::Allow, RuleScope::Global, "KillShell"), (Effect::Deny, RuleScope::Global, "WebSearch")]);
+    assert_eq!(verdict(&rules, PermissionMode::Default, &call("KillShell")), DecisionOutcome::Allow);
+    assert_eq!(verdict(&rules, PermissionMode::Default, &call("WebSearch")), DecisionOutcome::Deny);
+    assert_eq!(verdict(&rules, PermissionMode::Default, &call("BashOutput")), DecisionOutcome::Undecided);
     assert_eq!(
-        verdict(&set(&[(Effect::Deny, Scope::Global, "Bash")]), Mode::Default, &call("BashOutput")),
-        Verdict::Leave
+        verdict(&set(&[(Effect::Deny, RuleScope::Global, "Bash")]), PermissionMode::Default, &call("BashOutput")),
+        DecisionOutcome::Undecided
     );
 }
 
 #[test]
 fn decisions_are_explained_with_rule_scope_and_part() {
     let rules = set(&[
-        (Effect::Allow, Scope::Global, "Bash(git status)"),
-        (Effect::Allow, Scope::Session, "Bash(ls:*)"),
-        (Effect::Deny, Scope::Workspace, "Bash(rm -rf:*)"),
+        (Effect::Allow, RuleScope::Global, "Bash(git status)"),
+        (Effect::Allow, RuleScope::Session, "Bash(ls:*)"),
+        (Effect::Deny, RuleScope::Workspace, "Bash(rm -rf:*)"),
     ]);
-    let said = |text: &str, mode: Mode| explain(&decide(&rules, mode, &call(text), &Links::default()));
+    let said = |text: &str, mode: PermissionMode| explain(&decide(&rules, mode, &call(text), &StaticLinks::default()));
     assert_eq!(
-        said("Bash(git status && rm -rf x)", Mode::Default),
+        said("Bash(git status && rm -rf x)", PermissionMode::Default),
         ["Denied: the workspace's rule `Bash(rm -rf:*)` denies `rm -rf x`."]
     );
     assert_eq!(
-        said("Bash(git status; ls a; ls a)", Mode::Default),
+        said("Bash(git status; ls a; ls a)", PermissionMode::Default),
         [
             "Allowed: the global rule `Bash(git status)` allows `git status`.",
             "the session's rule `Bash(ls:*)` allows `ls a`."
         ]
     );
-    assert_eq!(said("Bash(ls; make; cc)", Mode::Default), ["Left to the agent: no rule speaks of `make` and `cc`."]);
     assert_eq!(
-        said("Bash(rm $X)", Mode::Default),
+        said("Bash(ls; make; cc)", PermissionMode::Default),
+        ["Left to the agent: no rule speaks of `make` and `cc`."]
+    );
+    assert_eq!(
+        said("Bash(rm $X)", PermissionMode::Default),
         ["Asked: the workspace's rule `Bash(rm -rf:*)` could deny `rm $X`."]
     );
     assert_eq!(
-        said("Bash(. a)", Mode::Default),
+        said("Bash(. a)", PermissionMode::Default),
         ["Asked: no rule can allow `. a`, because it runs the commands of a file."]
     );
-    assert_eq!(said("Write(a)", Mode::Plan), ["Denied: in the mode plan, it writes a file."]);
+    assert_eq!(said("Write(a)", PermissionMode::Plan), ["Denied: in the mode plan, it writes a file."]);
 }

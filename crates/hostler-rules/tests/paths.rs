@@ -5,7 +5,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use hostler_rules::{Call, Disk, Effect, Mode, Rule, RuleSet, Scope, Verdict, decide};
+use hostler_rules::{DecisionOutcome, DiskResolver, Effect, PermissionMode, Rule, RuleScope, RuleSet, ToolUse, decide};
 use serde_json::json;
 
 struct Bed {
@@ -30,22 +30,22 @@ impl Bed {
         symlink(target, self.path(name)).unwrap();
     }
 
-    fn decide(&self, rules: &[(Effect, &str)], tool: &str, name: &str) -> Verdict {
+    fn decide(&self, rules: &[(Effect, &str)], tool: &str, name: &str) -> DecisionOutcome {
         let input = match tool {
             "Glob" | "Grep" | "LS" => json!({ "path": name, "pattern": "x" }),
             "NotebookEdit" => json!({ "notebook_path": name }),
             "Bash" => json!({ "command": name }),
             _ => json!({ "file_path": name }),
         };
-        self.call(rules, &Call::new(tool, input, self.path("w")))
+        self.call(rules, &ToolUse::new(tool, input, self.path("w")))
     }
 
-    fn call(&self, rules: &[(Effect, &str)], call: &Call) -> Verdict {
+    fn call(&self, rules: &[(Effect, &str)], call: &ToolUse) -> DecisionOutcome {
         let mut set = RuleSet::default();
         for (effect, text) in rules {
-            set.add(Rule::parse(*effect, Scope::Workspace, text).unwrap()).unwrap();
+            set.add(Rule::parse(*effect, RuleScope::Workspace, text).unwrap()).unwrap();
         }
-        decide(&set, Mode::Default, call, &Disk).verdict
+        decide(&set, PermissionMode::Default, call, &DiskResolver).outcome
     }
 }
 
@@ -56,13 +56,13 @@ const RULES: [(Effect, &str); 3] =
 fn a_rule_for_a_directory_covers_its_files_for_all_tools_of_its_kind() {
     let bed = Bed::new();
     for tool in ["Edit", "MultiEdit", "Write", "NotebookEdit", "Read", "Glob", "Grep", "LS"] {
-        assert_eq!(bed.decide(&RULES, tool, "src/new/file"), Verdict::Allow, "{tool}");
-        assert_eq!(bed.decide(&RULES, tool, &bed.path("w/src/file")), Verdict::Allow, "{tool}");
-        assert_eq!(bed.decide(&RULES, tool, "other"), Verdict::Leave, "{tool}");
-        assert_eq!(bed.decide(&RULES, tool, "src/../other"), Verdict::Leave, "{tool}");
+        assert_eq!(bed.decide(&RULES, tool, "src/new/file"), DecisionOutcome::Allow, "{tool}");
+        assert_eq!(bed.decide(&RULES, tool, &bed.path("w/src/file")), DecisionOutcome::Allow, "{tool}");
+        assert_eq!(bed.decide(&RULES, tool, "other"), DecisionOutcome::Undecided, "{tool}");
+        assert_eq!(bed.decide(&RULES, tool, "src/../other"), DecisionOutcome::Undecided, "{tool}");
     }
     for tool in ["Read", "Glob", "Grep", "LS"] {
-        assert_eq!(bed.decide(&RULES, tool, "src/../secret/key"), Verdict::Deny, "{tool}");
+        assert_eq!(bed.decide(&RULES, tool, "src/../secret/key"), DecisionOutcome::Deny, "{tool}");
     }
 }
 
@@ -70,8 +70,8 @@ fn a_rule_for_a_directory_covers_its_files_for_all_tools_of_its_kind() {
 fn a_rule_for_write_does_not_cover_edit() {
     let bed = Bed::new();
     let rules = [(Effect::Allow, "Write(src/**)")];
-    assert_eq!(bed.decide(&rules, "Write", "src/a"), Verdict::Allow);
-    assert_eq!(bed.decide(&rules, "Edit", "src/a"), Verdict::Leave);
+    assert_eq!(bed.decide(&rules, "Write", "src/a"), DecisionOutcome::Allow);
+    assert_eq!(bed.decide(&rules, "Edit", "src/a"), DecisionOutcome::Undecided);
 }
 
 #[test]
@@ -81,24 +81,27 @@ fn a_link_out_of_an_allowed_directory_is_not_allowed() {
     bed.link("w/src/file", &bed.path("outside/file"));
     bed.link("w/src/dangling", &bed.path("outside/not-yet"));
     for name in ["src/out/x", "src/file", "src/dangling", "src/out/../x"] {
-        assert_eq!(bed.decide(&RULES, "Write", name), Verdict::Leave, "{name}");
+        assert_eq!(bed.decide(&RULES, "Write", name), DecisionOutcome::Undecided, "{name}");
     }
-    assert_eq!(bed.decide(&[RULES[0], (Effect::Allow, "Bash(echo:*)")], "Bash", "echo a > src/out/x"), Verdict::Leave);
+    assert_eq!(
+        bed.decide(&[RULES[0], (Effect::Allow, "Bash(echo:*)")], "Bash", "echo a > src/out/x"),
+        DecisionOutcome::Undecided
+    );
 }
 
 #[test]
 fn an_allowed_directory_that_is_a_link_itself_is_not_allowed() {
     let bed = Bed::new();
     bed.link("w/linked", &bed.path("outside"));
-    assert_eq!(bed.decide(&[(Effect::Allow, "Edit(linked/**)")], "Edit", "linked/x"), Verdict::Leave);
+    assert_eq!(bed.decide(&[(Effect::Allow, "Edit(linked/**)")], "Edit", "linked/x"), DecisionOutcome::Undecided);
 }
 
 #[test]
 fn a_link_into_a_denied_directory_is_denied() {
     let bed = Bed::new();
     bed.link("w/src/in", "../secret");
-    assert_eq!(bed.decide(&RULES, "Read", "src/in/key"), Verdict::Deny);
-    assert_eq!(bed.decide(&RULES, "Bash", "cat src/in/key"), Verdict::Deny);
+    assert_eq!(bed.decide(&RULES, "Read", "src/in/key"), DecisionOutcome::Deny);
+    assert_eq!(bed.decide(&RULES, "Bash", "cat src/in/key"), DecisionOutcome::Deny);
 }
 
 #[test]
@@ -106,16 +109,16 @@ fn a_denied_directory_that_is_a_link_is_denied_by_its_real_name_too() {
     let bed = Bed::new();
     bed.link("w/vault", &bed.path("outside"));
     let rules = [(Effect::Deny, "Read(vault/**)"), (Effect::Allow, "Read")];
-    assert_eq!(bed.decide(&rules, "Read", &bed.path("outside/key")), Verdict::Deny);
-    assert_eq!(bed.decide(&rules, "Read", &bed.path("w/src/a")), Verdict::Allow);
+    assert_eq!(bed.decide(&rules, "Read", &bed.path("outside/key")), DecisionOutcome::Deny);
+    assert_eq!(bed.decide(&rules, "Read", &bed.path("w/src/a")), DecisionOutcome::Allow);
 }
 
 #[test]
 fn a_workspace_behind_a_link_is_the_same_workspace() {
     let bed = Bed::new();
     bed.link("door", &bed.path("w"));
-    let call = Call::new("Edit", json!({ "file_path": "src/a" }), bed.path("door"));
-    assert_eq!(bed.call(&RULES, &call), Verdict::Allow);
+    let call = ToolUse::new("Edit", json!({ "file_path": "src/a" }), bed.path("door"));
+    assert_eq!(bed.call(&RULES, &call), DecisionOutcome::Allow);
 }
 
 #[test]
@@ -123,46 +126,46 @@ fn a_circle_of_links_is_asked_about() {
     let bed = Bed::new();
     bed.link("w/src/a", "b");
     bed.link("w/src/b", "a");
-    assert_eq!(bed.decide(&RULES, "Edit", "src/a/x"), Verdict::Ask);
+    assert_eq!(bed.decide(&RULES, "Edit", "src/a/x"), DecisionOutcome::Ask);
 }
 
 #[test]
 fn patterns_stand_on_the_workspace_and_names_on_the_current_directory() {
     let bed = Bed::new();
-    let call = Call::new("Edit", json!({ "file_path": "a" }), bed.path("w/src")).in_workspace(bed.path("w"));
-    assert_eq!(bed.call(&RULES, &call), Verdict::Allow);
-    let call = Call::new("Edit", json!({ "file_path": "src/a" }), bed.path("outside")).in_workspace(bed.path("w"));
-    assert_eq!(bed.call(&RULES, &call), Verdict::Leave);
+    let call = ToolUse::new("Edit", json!({ "file_path": "a" }), bed.path("w/src")).with_workspace(bed.path("w"));
+    assert_eq!(bed.call(&RULES, &call), DecisionOutcome::Allow);
+    let call = ToolUse::new("Edit", json!({ "file_path": "src/a" }), bed.path("outside")).with_workspace(bed.path("w"));
+    assert_eq!(bed.call(&RULES, &call), DecisionOutcome::Undecided);
 }
 
 #[test]
 fn a_search_from_above_a_denied_directory_is_asked_about() {
     let bed = Bed::new();
     let rules = [(Effect::Deny, "Read(secret/**)"), (Effect::Allow, "Read")];
-    assert_eq!(bed.decide(&rules, "Grep", "."), Verdict::Ask);
-    assert_eq!(bed.decide(&rules, "Grep", "src"), Verdict::Allow);
-    assert_eq!(bed.decide(&rules, "Glob", "."), Verdict::Allow);
+    assert_eq!(bed.decide(&rules, "Grep", "."), DecisionOutcome::Ask);
+    assert_eq!(bed.decide(&rules, "Grep", "src"), DecisionOutcome::Allow);
+    assert_eq!(bed.decide(&rules, "Glob", "."), DecisionOutcome::Allow);
 }
 
 #[test]
 fn a_pattern_of_glob_is_a_path_too() {
     let bed = Bed::new();
     let rules = [(Effect::Deny, "Read(//etc/**)"), (Effect::Allow, "Read")];
-    let glob = |pattern: &str| Call::new("Glob", json!({ "pattern": pattern }), bed.path("w"));
-    assert_eq!(bed.call(&rules, &glob("/etc/*.conf")), Verdict::Deny);
-    assert_eq!(bed.call(&rules, &glob("*/../../../etc/*")), Verdict::Ask);
-    assert_eq!(bed.call(&rules, &glob("src/**/*.rs")), Verdict::Allow);
+    let glob = |pattern: &str| ToolUse::new("Glob", json!({ "pattern": pattern }), bed.path("w"));
+    assert_eq!(bed.call(&rules, &glob("/etc/*.conf")), DecisionOutcome::Deny);
+    assert_eq!(bed.call(&rules, &glob("*/../../../etc/*")), DecisionOutcome::Ask);
+    assert_eq!(bed.call(&rules, &glob("src/**/*.rs")), DecisionOutcome::Allow);
 }
 
 #[test]
 fn home_is_known_only_if_it_was_told() {
     let bed = Bed::new();
     let rules = [(Effect::Deny, "Read(~/keys/**)"), (Effect::Allow, "Read")];
-    let call = Call::new("Read", json!({ "file_path": "~/keys/a" }), bed.path("w"));
-    assert_eq!(bed.call(&rules, &call), Verdict::Ask);
-    assert_eq!(bed.call(&rules, &call.with_home(bed.path("home"))), Verdict::Deny);
-    let absolute = Call::new("Read", json!({ "file_path": bed.path("home/keys/a") }), bed.path("w"));
-    assert_eq!(bed.call(&rules, &absolute.with_home(bed.path("home"))), Verdict::Deny);
+    let call = ToolUse::new("Read", json!({ "file_path": "~/keys/a" }), bed.path("w"));
+    assert_eq!(bed.call(&rules, &call), DecisionOutcome::Ask);
+    assert_eq!(bed.call(&rules, &call.with_home(bed.path("home"))), DecisionOutcome::Deny);
+    let absolute = ToolUse::new("Read", json!({ "file_path": bed.path("home/keys/a") }), bed.path("w"));
+    assert_eq!(bed.call(&rules, &absolute.with_home(bed.path("home"))), DecisionOutcome::Deny);
 }
 
 #[test]
@@ -179,21 +182,21 @@ fn an_input_of_another_form_is_never_allowed_and_a_bare_denial_still_holds() {
         ("WebFetch", json!({ "url": "file:///etc/passwd" })),
         ("WebFetch", json!({ "url": "no address" })),
     ] {
-        let call = Call::new(tool, input, bed.path("w"));
+        let call = ToolUse::new(tool, input, bed.path("w"));
         assert_eq!(
             bed.call(&[(Effect::Allow, tool), (Effect::Allow, "*")], &call),
-            Verdict::Ask,
+            DecisionOutcome::Ask,
             "{tool} {}",
             call.input
         );
-        assert_eq!(bed.call(&[(Effect::Deny, tool)], &call), Verdict::Deny, "{tool}");
+        assert_eq!(bed.call(&[(Effect::Deny, tool)], &call), DecisionOutcome::Deny, "{tool}");
     }
 }
 
 #[test]
 fn every_path_of_an_input_counts() {
     let bed = Bed::new();
-    let call = Call::new("Edit", json!({ "file_path": "src/a", "notebook_path": "other" }), bed.path("w"));
-    assert_eq!(bed.call(&RULES, &call), Verdict::Leave);
+    let call = ToolUse::new("Edit", json!({ "file_path": "src/a", "notebook_path": "other" }), bed.path("w"));
+    assert_eq!(bed.call(&RULES, &call), DecisionOutcome::Undecided);
     assert!(Path::new(&bed.path("w")).is_absolute());
 }

@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
-use hostler_rules::{Call, Effect, Links, Matcher, Mode, Rule, RuleSet, Scope, Verdict, decide, explain, suggest};
+use hostler_rules::{
+    DecisionOutcome, Effect, Matcher, PermissionMode, Rule, RuleScope, RuleSet, StaticLinks, ToolUse, decide, explain,
+    suggest_rules,
+};
 use proptest::prelude::*;
 
 fn rules(texts: &[(Effect, &str)]) -> RuleSet {
     let mut rules = RuleSet::default();
     for (effect, text) in texts {
-        rules.add(Rule::parse(*effect, Scope::Global, text).unwrap()).unwrap();
+        rules.add(Rule::parse(*effect, RuleScope::Global, text).unwrap()).unwrap();
     }
     rules
 }
@@ -27,8 +30,8 @@ fn standard() -> RuleSet {
     ])
 }
 
-fn verdict(rules: &RuleSet, mode: Mode, line: &str) -> Verdict {
-    decide(rules, mode, &Call::shell(line, "/w"), &Links::default()).verdict
+fn verdict(rules: &RuleSet, mode: PermissionMode, line: &str) -> DecisionOutcome {
+    decide(rules, mode, &ToolUse::shell(line, "/w"), &StaticLinks::default()).outcome
 }
 
 /// Pieces of shell that like to be put together wrongly.
@@ -150,33 +153,33 @@ proptest! {
 
     #[test]
     fn any_text_is_answered(line in any::<String>()) {
-        let decision = decide(&standard(), Mode::Default, &Call::shell(&line, "/w"), &Links::default());
+        let decision = decide(&standard(), PermissionMode::Default, &ToolUse::shell(&line, "/w"), &StaticLinks::default());
         prop_assert!(!explain(&decision).is_empty());
     }
 
     #[test]
     fn any_shellish_text_is_answered_in_every_mode(line in shellish()) {
-        for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk] {
-            let decision = decide(&standard(), mode, &Call::shell(&line, "/w"), &Links::default());
+        for mode in [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::Plan, PermissionMode::Bypass, PermissionMode::DontAsk] {
+            let decision = decide(&standard(), mode, &ToolUse::shell(&line, "/w"), &StaticLinks::default());
             prop_assert!(!explain(&decision).is_empty());
-            prop_assert!(mode != Mode::DontAsk || decision.verdict != Verdict::Ask);
+            prop_assert!(mode != PermissionMode::DontAsk || decision.outcome != DecisionOutcome::Ask);
         }
     }
 
     #[test]
     fn an_allowed_line_with_a_denied_one_is_never_allowed(first in allowed(), operator in operator(), second in denied()) {
         for line in [format!("{first}{operator}{second}"), format!("{second}{operator}{first}")] {
-            prop_assert_ne!(verdict(&standard(), Mode::Default, &line), Verdict::Allow, "{}", line);
-            prop_assert_ne!(verdict(&standard(), Mode::Plan, &line), Verdict::Allow, "{}", line);
+            prop_assert_ne!(verdict(&standard(), PermissionMode::Default, &line), DecisionOutcome::Allow, "{}", line);
+            prop_assert_ne!(verdict(&standard(), PermissionMode::Plan, &line), DecisionOutcome::Allow, "{}", line);
         }
     }
 
     #[test]
     fn a_denied_line_is_not_allowed_whatever_stands_around_it(before in shellish(), line in denied(), after in shellish()) {
         // A comment or an open quote before it makes it harmless, so only a fresh line counts.
-        let first = verdict(&standard(), Mode::Default, &before);
+        let first = verdict(&standard(), PermissionMode::Default, &before);
         let whole = format!("{line}\n{before}\n{after}");
-        prop_assert_ne!(verdict(&standard(), Mode::Default, &whole), Verdict::Allow, "{:?} after {:?}", whole, first);
+        prop_assert_ne!(verdict(&standard(), PermissionMode::Default, &whole), DecisionOutcome::Allow, "{:?} after {:?}", whole, first);
     }
 
     #[test]
@@ -192,19 +195,19 @@ proptest! {
         };
         let quoted = words.iter().zip(&style).map(quote).collect::<Vec<_>>().join(" ");
         let bare = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
-        prop_assert_eq!(verdict(&set, Mode::Default, &quoted), verdict(&set, Mode::Default, &bare), "{}", quoted);
+        prop_assert_eq!(verdict(&set, PermissionMode::Default, &quoted), verdict(&set, PermissionMode::Default, &bare), "{}", quoted);
     }
 
     #[test]
     fn a_suggested_rule_allows_its_call_and_survives_its_text(line in shellish()) {
-        let call = Call::shell(&line, "/w");
-        for suggestion in suggest(&call, Scope::Session, &Links::default()) {
+        let call = ToolUse::shell(&line, "/w");
+        for suggestion in suggest_rules(&call, RuleScope::Session, &StaticLinks::default()) {
             let mut set = RuleSet::default();
             for rule in &suggestion.rules {
                 prop_assert_eq!(&rule.to_string().parse::<Matcher>().unwrap(), &rule.matcher);
                 set.add(rule.clone()).unwrap();
             }
-            prop_assert_eq!(decide(&set, Mode::Default, &call, &Links::default()).verdict, Verdict::Allow);
+            prop_assert_eq!(decide(&set, PermissionMode::Default, &call, &StaticLinks::default()).outcome, DecisionOutcome::Allow);
         }
     }
 
@@ -257,7 +260,7 @@ fn hostile_nesting_is_asked_about() {
     ];
     for line in &lines {
         let head: String = line.chars().take(20).collect();
-        assert_eq!(verdict(&standard(), Mode::Default, line), Verdict::Ask, "{head}…");
+        assert_eq!(verdict(&standard(), PermissionMode::Default, line), DecisionOutcome::Ask, "{head}…");
     }
 }
 
@@ -277,10 +280,16 @@ fn nesting_within_the_limits_is_read() {
         around("f() { ", "rm x", "; }", 120),
     ];
     for line in &lines {
-        assert_eq!(verdict(&standard(), Mode::Default, line), Verdict::Deny, "{line}");
+        assert_eq!(verdict(&standard(), PermissionMode::Default, line), DecisionOutcome::Deny, "{line}");
     }
-    assert_eq!(verdict(&standard(), Mode::Default, &around("echo {a,", "b", "}", 5_000)), Verdict::Allow);
+    assert_eq!(
+        verdict(&standard(), PermissionMode::Default, &around("echo {a,", "b", "}", 5_000)),
+        DecisionOutcome::Allow
+    );
     // The tokenizer goes deeper than we look.
-    assert_eq!(verdict(&standard(), Mode::Default, &around("echo $(", "ls", ")", 500)), Verdict::Ask);
-    assert_eq!(verdict(&standard(), Mode::Default, &around("echo \"${a:-", "ls", "}\"", 500)), Verdict::Allow);
+    assert_eq!(verdict(&standard(), PermissionMode::Default, &around("echo $(", "ls", ")", 500)), DecisionOutcome::Ask);
+    assert_eq!(
+        verdict(&standard(), PermissionMode::Default, &around("echo \"${a:-", "ls", "}\"", 500)),
+        DecisionOutcome::Allow
+    );
 }

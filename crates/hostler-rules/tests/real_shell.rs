@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use hostler_rules::{Call, Disk, Effect, Mode, Rule, RuleSet, Scope, Verdict, decide};
+use hostler_rules::{DecisionOutcome, DiskResolver, Effect, PermissionMode, Rule, RuleScope, RuleSet, ToolUse, decide};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -41,8 +41,8 @@ impl Bed {
     }
 
     fn is_allowed(&self, line: &str) -> bool {
-        let call = Call::shell(line, self.path().join("w"));
-        decide(&self.rules, Mode::Default, &call, &Disk).verdict == Verdict::Allow
+        let call = ToolUse::shell(line, self.path().join("w"));
+        decide(&self.rules, PermissionMode::Default, &call, &DiskResolver).outcome == DecisionOutcome::Allow
     }
 
     /// Runs the line to its end, with everything that it leaves in the background; did the mark appear?
@@ -67,7 +67,7 @@ impl Bed {
 fn rules() -> RuleSet {
     let mut rules = RuleSet::default();
     for text in ["Bash(echo:*)", "Bash(ls:*)", "Bash(cat:*)", "Bash(git:*)", "Bash(true:*)", "Edit(out/**)"] {
-        rules.add(Rule::parse(Effect::Allow, Scope::Global, text).unwrap()).unwrap();
+        rules.add(Rule::parse(Effect::Allow, RuleScope::Global, text).unwrap()).unwrap();
     }
     rules
 }

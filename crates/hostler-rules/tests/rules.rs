@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
-use hostler_rules::{Call, Disk, Effect, Links, Matcher, Rule, RuleSet, RuleSetError, Scope, suggest, suggest_beside};
+use hostler_rules::{
+    DiskResolver, Effect, Matcher, Rule, RuleScope, RuleSet, RuleSetError, StaticLinks, ToolUse,
+    suggest_additional_rules, suggest_rules,
+};
 use serde_json::json;
 
 #[test]
@@ -72,8 +75,8 @@ fn what_is_not_a_rule_says_what_to_do_and_where() {
 
 fn stored() -> RuleSet {
     let mut set = RuleSet::default();
-    set.add(Rule::parse(Effect::Deny, Scope::Global, "Bash(rm:*)").unwrap()).unwrap();
-    set.add(Rule::parse(Effect::Allow, Scope::Workspace, "Edit(./src/**)").unwrap()).unwrap();
+    set.add(Rule::parse(Effect::Deny, RuleScope::Global, "Bash(rm:*)").unwrap()).unwrap();
+    set.add(Rule::parse(Effect::Allow, RuleScope::Workspace, "Edit(./src/**)").unwrap()).unwrap();
     set
 }
 
@@ -111,16 +114,19 @@ fn a_rule_is_in_a_set_once_and_can_be_removed() {
     assert_eq!(set.len(), 2);
     assert!(set.remove(&rule));
     assert!(!set.remove(&rule));
-    set.join(&stored()).unwrap();
+    set.merge(&stored()).unwrap();
     assert_eq!(set.len(), 2);
-    let full = (0..5_000).map(|n| Rule::parse(Effect::Deny, Scope::Global, &format!("tool{n}")).unwrap());
+    let full = (0..5_000).map(|n| Rule::parse(Effect::Deny, RuleScope::Global, &format!("tool{n}")).unwrap());
     let refused = full.map(|rule| set.add(rule)).find_map(Result::err);
-    assert_eq!(refused, Some(RuleSetError::TooMany));
+    assert_eq!(refused, Some(RuleSetError::TooManyRules));
 }
 
-fn offered(call: &Call) -> Vec<String> {
+fn offered(call: &ToolUse) -> Vec<String> {
     let text = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
-    suggest(call, Scope::Session, &Links::default()).iter().map(|suggestion| text(&suggestion.rules)).collect()
+    suggest_rules(call, RuleScope::Session, &StaticLinks::default())
+        .iter()
+        .map(|suggestion| text(&suggestion.rules))
+        .collect()
 }
 
 #[test]
@@ -166,7 +172,7 @@ fn narrow_rules_are_offered() {
         ("a;b;c;d;e;f", vec![]),
         ("LD_PRELOAD=x ls", vec![]),
     ] {
-        assert_eq!(offered(&Call::shell(line, "/w")), wanted, "{line}");
+        assert_eq!(offered(&ToolUse::shell(line, "/w")), wanted, "{line}");
     }
 }
 
@@ -174,10 +180,11 @@ fn narrow_rules_are_offered() {
 fn only_parts_that_are_not_allowed_already_are_offered() {
     let mut rules = RuleSet::default();
     for text in ["Bash(make:*)", "Edit(out/**)"] {
-        rules.add(Rule::parse(Effect::Allow, Scope::Global, text).unwrap()).unwrap();
+        rules.add(Rule::parse(Effect::Allow, RuleScope::Global, text).unwrap()).unwrap();
     }
     let offered = |line: &str| {
-        let found = suggest_beside(&rules, &Call::shell(line, "/w"), Scope::Session, &Links::default());
+        let found =
+            suggest_additional_rules(&rules, &ToolUse::shell(line, "/w"), RuleScope::Session, &StaticLinks::default());
         found.iter().map(|choice| choice.rules.iter().map(ToString::to_string).collect::<Vec<_>>()).collect::<Vec<_>>()
     };
     assert_eq!(offered("make all && cc x.c | tail -5 > out/log"), [["Bash(cc x.c)"]]);
@@ -187,20 +194,20 @@ fn only_parts_that_are_not_allowed_already_are_offered() {
 
 #[test]
 fn rules_for_files_hosts_and_servers_are_offered() {
-    let call = |text: &str| Call::parse(text, "/w").unwrap();
+    let call = |text: &str| ToolUse::parse(text, "/w").unwrap();
     assert_eq!(offered(&call("Write(src/a.rs)")), ["Edit(./src/a.rs)", "Edit(./src/**)"]);
     assert_eq!(offered(&call("Edit(a.rs)")), ["Edit(./a.rs)"]);
     assert_eq!(offered(&call("Read(/etc/hosts)")), ["Read(//etc/hosts)"]);
     assert_eq!(offered(&call("Edit(app/[id]/a*b.ts)")), [r"Edit(./app/[id]/a\*b.ts)", "Edit(./app/[id]/**)"]);
     assert_eq!(offered(&call("WebFetch(https://docs.rs/x)")), ["WebFetch(domain:docs.rs)"]);
     assert_eq!(offered(&call("mcp__github__create_issue")), ["mcp__github__create_issue"]);
-    assert_eq!(offered(&Call::new("Edit", json!({}), "/w")), Vec::<String>::new());
+    assert_eq!(offered(&ToolUse::new("Edit", json!({}), "/w")), Vec::<String>::new());
 }
 
 #[test]
 fn nothing_is_offered_for_a_path_behind_a_link() {
     let directory = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/etc", directory.path().join("link")).unwrap();
-    let call = Call::new("Edit", json!({ "file_path": "link/x" }), directory.path());
-    assert!(suggest(&call, Scope::Session, &Disk).is_empty());
+    let call = ToolUse::new("Edit", json!({ "file_path": "link/x" }), directory.path());
+    assert!(suggest_rules(&call, RuleScope::Session, &DiskResolver).is_empty());
 }

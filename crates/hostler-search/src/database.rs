@@ -6,16 +6,16 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::SearchError;
-use crate::document::Kind;
+use crate::document::TextKind;
 
 /// The file's name within the state directory.
-pub(crate) const FILE: &str = "search.db";
+pub(crate) const DATABASE_FILE: &str = "search.db";
 
 /// Of what is in the file. Another one, older or newer, is not brought up to date but made anew.
-const VERSION: i64 = 2;
+const SCHEMA_VERSION: i64 = 2;
 
 /// How much of the log beside the file is kept once it was written back.
-const LOG: i64 = 8 * 1024 * 1024;
+const WAL_SIZE_LIMIT_BYTES: i64 = 8 * 1024 * 1024;
 
 /// A turn's number is its time and, among those of one moment, a count: so that the newest are found first, and a range
 /// of times is a range of numbers.
@@ -41,37 +41,37 @@ const SCHEMA: &str = "
 
 /// Opens the file for the writer. What is there and of no use is thrown away; whether it was is said, too.
 pub(crate) fn open_writer(dir: &Path) -> Result<(Connection, bool), SearchError> {
-    let existed = dir.join(FILE).exists();
+    let existed = dir.join(DATABASE_FILE).exists();
     match try_open(dir) {
         Ok(Some(db)) => return Ok((db, !existed)),
         Ok(None) => tracing::info!("the search index is of another version: it is made anew"),
         Err(SearchError::Damaged) => tracing::warn!("the search index is damaged: it is made anew"),
         Err(error) => return Err(error),
     }
-    discard(dir)?;
+    delete_files(dir)?;
     Ok((try_open(dir)?.ok_or(SearchError::Damaged)?, true))
 }
 
 fn try_open(dir: &Path) -> Result<Option<Connection>, SearchError> {
-    let path = dir.join(FILE);
+    let path = dir.join(DATABASE_FILE);
     let db = Connection::open(&path)?;
     restrict(&path);
     db.busy_timeout(Duration::from_secs(5))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "NORMAL")?;
-    db.pragma_update(None, "journal_size_limit", LOG)?;
+    db.pragma_update(None, "journal_size_limit", WAL_SIZE_LIMIT_BYTES)?;
     db.set_prepared_statement_cache_capacity(32);
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (version, tables) {
-        (0, 0) => create(&db).map(|()| Some(db)),
-        (VERSION, _) => Ok(Some(db)),
+        (0, 0) => create_schema(&db).map(|()| Some(db)),
+        (SCHEMA_VERSION, _) => Ok(Some(db)),
         _ => Ok(None),
     }
 }
 
-fn create(db: &Connection) -> Result<(), SearchError> {
-    let columns: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+fn create_schema(db: &Connection) -> Result<(), SearchError> {
+    let columns: Vec<_> = TextKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let texts = format!(
         // Who types a word is answered from its first letter on: the words that begin so are far too many to go through.
         "CREATE VIRTUAL TABLE texts USING fts5({}, prefix = '1 2', tokenize = 'unicode61 remove_diacritics 2')",
@@ -80,7 +80,7 @@ fn create(db: &Connection) -> Result<(), SearchError> {
     let tx = db.unchecked_transaction()?;
     tx.execute_batch(SCHEMA)?;
     tx.execute_batch(&texts)?;
-    tx.pragma_update(None, "user_version", VERSION)?;
+    tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     tx.commit()?;
     Ok(())
 }
@@ -88,7 +88,7 @@ fn create(db: &Connection) -> Result<(), SearchError> {
 /// Opens the file for one search beside the writer.
 pub(crate) fn open_reader(dir: &Path) -> Result<Connection, SearchError> {
     let db = Connection::open_with_flags(
-        dir.join(FILE),
+        dir.join(DATABASE_FILE),
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     db.busy_timeout(Duration::from_secs(5))?;
@@ -96,8 +96,8 @@ pub(crate) fn open_reader(dir: &Path) -> Result<Connection, SearchError> {
 }
 
 /// Throws the file away.
-pub(crate) fn discard(dir: &Path) -> Result<(), SearchError> {
-    for name in files(dir) {
+pub(crate) fn delete_files(dir: &Path) -> Result<(), SearchError> {
+    for name in database_files(dir) {
         match fs_err::remove_file(&name) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(%error, "the search index could not be removed");
@@ -109,13 +109,13 @@ pub(crate) fn discard(dir: &Path) -> Result<(), SearchError> {
     Ok(())
 }
 
-fn files(dir: &Path) -> [PathBuf; 3] {
-    ["", "-wal", "-shm"].map(|end| dir.join(format!("{FILE}{end}")))
+fn database_files(dir: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|end| dir.join(format!("{DATABASE_FILE}{end}")))
 }
 
 /// How much room it takes.
-pub(crate) fn bytes(dir: &Path) -> u64 {
-    files(dir).iter().filter_map(|file| fs_err::metadata(file).ok()).map(|facts| facts.len()).sum()
+pub(crate) fn disk_bytes(dir: &Path) -> u64 {
+    database_files(dir).iter().filter_map(|file| fs_err::metadata(file).ok()).map(|facts| facts.len()).sum()
 }
 
 #[cfg(unix)]

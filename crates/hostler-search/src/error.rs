@@ -12,7 +12,7 @@ pub enum SearchError {
     Damaged,
     /// There is none.
     #[error("this host does not search: it was started without an index")]
-    Off,
+    Disabled,
     /// Anything else that SQLite says.
     #[error("the search index could not be used: {0}")]
     Database(String),

@@ -6,38 +6,38 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
-use crate::document::{Kind, Line, Place, Texts, TurnTexts};
-use crate::query::Query;
-use crate::search::{self, Hits, Page};
+use crate::document::{SessionDocument, TextKind, TextsByKind, TurnDocument, TurnLocation};
+use crate::query::SearchQuery;
+use crate::search::{self, SearchHits, SearchPage};
 use crate::{SearchError, database};
 
 /// How many turns of one moment there can be, as a power of two.
-const COUNT_BITS: u32 = 20;
+const ID_COUNTER_BITS: u32 = 20;
 
 /// Where a session's title stands.
-const TITLE: i64 = -1;
+const TITLE_POSITION: i64 = -1;
 
 /// The index. Writers take turns; searches read beside them.
 #[derive(Debug)]
-pub struct Index {
+pub struct SearchIndex {
     dir: PathBuf,
     writer: Mutex<Connection>,
-    empty: bool,
+    was_created: bool,
 }
 
-impl Index {
+impl SearchIndex {
     /// Opens the index in the state directory, or makes it. One that is damaged or of another version is made anew.
     ///
     /// # Errors
     /// If the directory cannot be written, or the disk is full.
     pub fn open(dir: &Path) -> Result<Self, SearchError> {
         let (writer, empty) = database::open_writer(dir)?;
-        Ok(Self { dir: dir.to_owned(), writer: Mutex::new(writer), empty })
+        Ok(Self { dir: dir.to_owned(), writer: Mutex::new(writer), was_created: empty })
     }
 
     /// Whether it was made when it was opened.
-    pub fn was_empty(&self) -> bool {
-        self.empty
+    pub fn was_created(&self) -> bool {
+        self.was_created
     }
 
     /// Throws everything away and begins anew: after [`SearchError::Damaged`].
@@ -45,9 +45,9 @@ impl Index {
     /// # Errors
     /// If the directory cannot be written, or the disk is full.
     pub fn reset(&self) -> Result<(), SearchError> {
-        let mut writer = self.writer();
+        let mut writer = self.lock_writer();
         *writer = Connection::open_in_memory()?;
-        database::discard(&self.dir)?;
+        database::delete_files(&self.dir)?;
         (*writer, _) = database::open_writer(&self.dir)?;
         Ok(())
     }
@@ -56,7 +56,7 @@ impl Index {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn describe(&self, line: &Line) -> Result<(), SearchError> {
+    pub fn upsert_session(&self, line: &SessionDocument) -> Result<(), SearchError> {
         self.write(|tx| {
             let known: Option<(i64, String)> = tx
                 .prepare_cached("SELECT id, title FROM sessions WHERE uri = ?1")?
@@ -71,9 +71,9 @@ impl Index {
                 return Ok(());
             }
             let session = known.map_or_else(|| tx.last_insert_rowid(), |(id, _)| id);
-            let mut texts = Texts::default();
-            texts.add(Kind::Title, &line.title);
-            put(tx, session, "", TITLE, "", line.modified_ms, &texts)
+            let mut texts = TextsByKind::default();
+            texts.add(TextKind::Title, &line.title);
+            put(tx, session, "", TITLE_POSITION, "", line.modified_ms, &texts)
         })
     }
 
@@ -81,11 +81,11 @@ impl Index {
     ///
     /// # Errors
     /// If they cannot be written; then none of them is.
-    pub fn put(&self, session: &str, turns: &[TurnTexts]) -> Result<(), SearchError> {
+    pub fn put_turns(&self, session: &str, turns: &[TurnDocument]) -> Result<(), SearchError> {
         self.write(|tx| {
-            let Some(id) = id_of(tx, session)? else { return Ok(()) };
-            for TurnTexts { place, turn, at_ms, texts } in turns {
-                put(tx, id, &place.chat, position(place), turn, *at_ms, texts)?;
+            let Some(id) = session_id(tx, session)? else { return Ok(()) };
+            for TurnDocument { location: place, turn_id: turn, at_ms, texts } in turns {
+                put(tx, id, &place.chat, sql_position(place), turn, *at_ms, texts)?;
             }
             Ok(())
         })
@@ -95,10 +95,10 @@ impl Index {
     ///
     /// # Errors
     /// If that cannot be written.
-    pub fn remove(&self, session: &str, places: &[Place]) -> Result<(), SearchError> {
+    pub fn remove_turns(&self, session: &str, places: &[TurnLocation]) -> Result<(), SearchError> {
         self.write(|tx| {
-            let Some(id) = id_of(tx, session)? else { return Ok(()) };
-            places.iter().try_for_each(|place| take_out(tx, id, &place.chat, position(place)))
+            let Some(id) = session_id(tx, session)? else { return Ok(()) };
+            places.iter().try_for_each(|place| delete_turn(tx, id, &place.chat, sql_position(place)))
         })
     }
 
@@ -106,7 +106,7 @@ impl Index {
     ///
     /// # Errors
     /// If that cannot be written.
-    pub fn settle(&self, session: &str, stamp: &str) -> Result<(), SearchError> {
+    pub fn mark_complete(&self, session: &str, stamp: &str) -> Result<(), SearchError> {
         self.write(|tx| {
             tx.prepare_cached("UPDATE sessions SET stamp = ?2 WHERE uri = ?1")?.execute([session, stamp])?;
             Ok(())
@@ -117,9 +117,9 @@ impl Index {
     ///
     /// # Errors
     /// If that cannot be written.
-    pub fn forget(&self, session: &str) -> Result<(), SearchError> {
+    pub fn remove_session(&self, session: &str) -> Result<(), SearchError> {
         self.write(|tx| {
-            let Some(id) = id_of(tx, session)? else { return Ok(()) };
+            let Some(id) = session_id(tx, session)? else { return Ok(()) };
             tx.prepare_cached("DELETE FROM texts WHERE rowid IN (SELECT id FROM turns WHERE session = ?1)")?
                 .execute([id])?;
             tx.prepare_cached("DELETE FROM turns WHERE session = ?1")?.execute([id])?;
@@ -132,7 +132,7 @@ impl Index {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn sessions(&self) -> Result<HashMap<String, Option<String>>, SearchError> {
+    pub fn session_stamps(&self) -> Result<HashMap<String, Option<String>>, SearchError> {
         let db = database::open_reader(&self.dir)?;
         let mut statement = db.prepare("SELECT uri, stamp FROM sessions")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -143,7 +143,7 @@ impl Index {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn turns(&self, session: &str) -> Result<HashMap<Place, String>, SearchError> {
+    pub fn indexed_turns(&self, session: &str) -> Result<HashMap<TurnLocation, String>, SearchError> {
         let db = database::open_reader(&self.dir)?;
         let mut statement = db.prepare(
             "SELECT chat, position, turn FROM turns WHERE position >= 0
@@ -151,7 +151,7 @@ impl Index {
         )?;
         let rows = statement.query_map([session], |row| {
             let position = usize::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
-            Ok((Place { chat: row.get(0)?, position }, row.get(2)?))
+            Ok((TurnLocation { chat: row.get(0)?, position }, row.get(2)?))
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -160,21 +160,21 @@ impl Index {
     ///
     /// # Errors
     /// If it cannot be read. No query is an error.
-    pub fn search(&self, query: &Query, page: Page, now_ms: i64) -> Result<Hits, SearchError> {
-        search::run(&database::open_reader(&self.dir)?, query, page, now_ms)
+    pub fn search(&self, query: &SearchQuery, page: SearchPage, now_ms: i64) -> Result<SearchHits, SearchError> {
+        search::run_search(&database::open_reader(&self.dir)?, query, page, now_ms)
     }
 
     /// How much room it takes on disk.
-    pub fn bytes(&self) -> u64 {
-        database::bytes(&self.dir)
+    pub fn disk_bytes(&self) -> u64 {
+        database::disk_bytes(&self.dir)
     }
 
-    fn writer(&self) -> MutexGuard<'_, Connection> {
+    fn lock_writer(&self) -> MutexGuard<'_, Connection> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, change: impl FnOnce(&Transaction<'_>) -> Result<(), SearchError>) -> Result<(), SearchError> {
-        let mut writer = self.writer();
+        let mut writer = self.lock_writer();
         let tx = writer.transaction()?;
         change(&tx)?;
         tx.commit()?;
@@ -184,22 +184,22 @@ impl Index {
     /// Lets the file grow no further: a full disk, for tests.
     #[cfg(test)]
     fn fill_the_disk(&self) {
-        let db = self.writer();
+        let db = self.lock_writer();
         let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
         db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
     }
 }
 
-fn position(place: &Place) -> i64 {
+fn sql_position(place: &TurnLocation) -> i64 {
     i64::try_from(place.position).unwrap_or(i64::MAX)
 }
 
-fn id_of(tx: &Transaction<'_>, session: &str) -> Result<Option<i64>, SearchError> {
+fn session_id(tx: &Transaction<'_>, session: &str) -> Result<Option<i64>, SearchError> {
     let mut statement = tx.prepare_cached("SELECT id FROM sessions WHERE uri = ?1")?;
     Ok(statement.query_row([session], |row| row.get(0)).optional()?)
 }
 
-fn take_out(tx: &Transaction<'_>, session: i64, chat: &str, position: i64) -> Result<(), SearchError> {
+fn delete_turn(tx: &Transaction<'_>, session: i64, chat: &str, position: i64) -> Result<(), SearchError> {
     let id: Option<i64> = tx
         .prepare_cached("DELETE FROM turns WHERE session = ?1 AND chat = ?2 AND position = ?3 RETURNING id")?
         .query_row(params![session, chat, position], |row| row.get(0))
@@ -217,34 +217,34 @@ fn put(
     position: i64,
     turn: &str,
     at_ms: i64,
-    texts: &Texts,
+    texts: &TextsByKind,
 ) -> Result<(), SearchError> {
-    take_out(tx, session, chat, position)?;
-    let id = free_id(tx, at_ms)?;
+    delete_turn(tx, session, chat, position)?;
+    let id = next_id_at(tx, at_ms)?;
     tx.prepare_cached("INSERT INTO turns (id, session, chat, position, turn) VALUES (?1, ?2, ?3, ?4, ?5)")?
         .execute(params![id, session, chat, position, turn])?;
     if !texts.is_empty() {
-        let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+        let names: Vec<_> = TextKind::ALL.iter().map(|kind| kind.as_str()).collect();
         let sql =
             format!("INSERT INTO texts (rowid, {}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)", names.join(", "));
-        let [a, b, c, d, e, f, g, h] = texts.parted();
+        let [a, b, c, d, e, f, g, h] = texts.segmented();
         tx.prepare_cached(&sql)?.execute(params![id, a, b, c, d, e, f, g, h])?;
     }
     Ok(())
 }
 
 /// The first number of a moment.
-pub(crate) fn first_id(at_ms: i64) -> i64 {
-    at_ms.clamp(0, i64::MAX >> COUNT_BITS) << COUNT_BITS
+pub(crate) fn first_id_at(at_ms: i64) -> i64 {
+    at_ms.clamp(0, i64::MAX >> ID_COUNTER_BITS) << ID_COUNTER_BITS
 }
 
 /// The moment of a number.
-pub(crate) fn moment(id: i64) -> i64 {
-    id >> COUNT_BITS
+pub(crate) fn time_of_id(id: i64) -> i64 {
+    id >> ID_COUNTER_BITS
 }
 
-fn free_id(tx: &Transaction<'_>, at_ms: i64) -> Result<i64, SearchError> {
-    let first = first_id(at_ms);
+fn next_id_at(tx: &Transaction<'_>, at_ms: i64) -> Result<i64, SearchError> {
+    let first = first_id_at(at_ms);
     let last: Option<i64> = tx
         .prepare_cached("SELECT MAX(id) FROM turns WHERE id >= ?1 AND id < ?1 + (1 << 20)")?
         .query_row([first], |row| row.get(0))?;
@@ -255,118 +255,118 @@ fn free_id(tx: &Transaction<'_>, at_ms: i64) -> Result<i64, SearchError> {
 mod tests {
     use super::*;
 
-    fn line(title: &str) -> Line {
-        Line { session: "claude:/1".to_owned(), title: title.to_owned(), workspace: None, modified_ms: 5 }
+    fn line(title: &str) -> SessionDocument {
+        SessionDocument { session: "claude:/1".to_owned(), title: title.to_owned(), workspace: None, modified_ms: 5 }
     }
 
-    fn turn(position: usize, text: &str) -> TurnTexts {
-        let mut texts = Texts::default();
-        texts.add(Kind::Person, text);
-        let place = Place { chat: "c".to_owned(), position };
-        TurnTexts { place, turn: format!("t{position}"), at_ms: 7, texts }
+    fn turn(position: usize, text: &str) -> TurnDocument {
+        let mut texts = TextsByKind::default();
+        texts.add(TextKind::User, text);
+        let place = TurnLocation { chat: "c".to_owned(), position };
+        TurnDocument { location: place, turn_id: format!("t{position}"), at_ms: 7, texts }
     }
 
-    fn count(index: &Index, text: &str) -> usize {
-        let query = Query::parse(text, &"2026-11-16T00:00:00[UTC]".parse().unwrap());
-        let page = Page { limit: 100, offset: 0, flat: true };
+    fn count(index: &SearchIndex, text: &str) -> usize {
+        let query = SearchQuery::parse(text, &"2026-11-16T00:00:00[UTC]".parse().unwrap());
+        let page = SearchPage { limit: 100, offset: 0, by_turn: true };
         index.search(&query, page, 0).unwrap().sessions.iter().map(|session| session.hits.len()).sum()
     }
 
     #[test]
     fn turns_are_put_replaced_removed_and_forgotten() {
         let dir = tempfile::tempdir().unwrap();
-        let index = Index::open(dir.path()).unwrap();
-        assert!(index.was_empty());
-        index.describe(&line("apples")).unwrap();
-        index.put("claude:/1", &[turn(0, "plums"), turn(1, "pears"), turn(2, "pears")]).unwrap();
+        let index = SearchIndex::open(dir.path()).unwrap();
+        assert!(index.was_created());
+        index.upsert_session(&line("apples")).unwrap();
+        index.put_turns("claude:/1", &[turn(0, "plums"), turn(1, "pears"), turn(2, "pears")]).unwrap();
         assert_eq!((count(&index, "apples"), count(&index, "plums"), count(&index, "pears")), (1, 1, 2));
-        index.put("claude:/1", &[turn(1, "cherries")]).unwrap();
-        index.remove("claude:/1", &[Place { chat: "c".to_owned(), position: 0 }]).unwrap();
+        index.put_turns("claude:/1", &[turn(1, "cherries")]).unwrap();
+        index.remove_turns("claude:/1", &[TurnLocation { chat: "c".to_owned(), position: 0 }]).unwrap();
         assert_eq!((count(&index, "plums"), count(&index, "pears"), count(&index, "cherries")), (0, 1, 1));
-        assert_eq!(index.turns("claude:/1").unwrap().len(), 2);
-        index.describe(&line("oranges")).unwrap();
+        assert_eq!(index.indexed_turns("claude:/1").unwrap().len(), 2);
+        index.upsert_session(&line("oranges")).unwrap();
         assert_eq!((count(&index, "apples"), count(&index, "oranges")), (0, 1));
-        index.forget("claude:/1").unwrap();
-        index.forget("claude:/1").unwrap();
-        assert!(index.sessions().unwrap().is_empty() && index.turns("claude:/1").unwrap().is_empty());
+        index.remove_session("claude:/1").unwrap();
+        index.remove_session("claude:/1").unwrap();
+        assert!(index.session_stamps().unwrap().is_empty() && index.indexed_turns("claude:/1").unwrap().is_empty());
         assert_eq!((count(&index, "oranges"), count(&index, "cherries")), (0, 0));
-        index.put("claude:/1", &[turn(0, "plums")]).unwrap();
+        index.put_turns("claude:/1", &[turn(0, "plums")]).unwrap();
         assert_eq!(count(&index, "plums"), 0, "nobody described it");
     }
 
     #[test]
     fn what_was_put_is_there_when_it_is_opened_again() {
         let dir = tempfile::tempdir().unwrap();
-        let index = Index::open(dir.path()).unwrap();
-        index.describe(&line("apples")).unwrap();
-        assert_eq!(index.sessions().unwrap().get("claude:/1"), Some(&None));
-        index.settle("claude:/1", "12").unwrap();
+        let index = SearchIndex::open(dir.path()).unwrap();
+        index.upsert_session(&line("apples")).unwrap();
+        assert_eq!(index.session_stamps().unwrap().get("claude:/1"), Some(&None));
+        index.mark_complete("claude:/1", "12").unwrap();
         drop(index);
-        let index = Index::open(dir.path()).unwrap();
-        assert!(!index.was_empty());
-        assert_eq!(index.sessions().unwrap().get("claude:/1"), Some(&Some("12".to_owned())));
+        let index = SearchIndex::open(dir.path()).unwrap();
+        assert!(!index.was_created());
+        assert_eq!(index.session_stamps().unwrap().get("claude:/1"), Some(&Some("12".to_owned())));
         assert_eq!(count(&index, "apples"), 1);
     }
 
     #[test]
     fn a_file_that_is_no_database_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();
-        fs_err::write(dir.path().join(database::FILE), "no database at all".repeat(500)).unwrap();
-        let index = Index::open(dir.path()).unwrap();
-        assert!(index.was_empty());
-        index.describe(&line("apples")).unwrap();
+        fs_err::write(dir.path().join(database::DATABASE_FILE), "no database at all".repeat(500)).unwrap();
+        let index = SearchIndex::open(dir.path()).unwrap();
+        assert!(index.was_created());
+        index.upsert_session(&line("apples")).unwrap();
         assert_eq!(count(&index, "apples"), 1);
     }
 
     #[test]
     fn an_index_of_another_version_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();
-        let index = Index::open(dir.path()).unwrap();
-        index.describe(&line("apples")).unwrap();
-        index.writer().pragma_update(None, "user_version", 99).unwrap();
+        let index = SearchIndex::open(dir.path()).unwrap();
+        index.upsert_session(&line("apples")).unwrap();
+        index.lock_writer().pragma_update(None, "user_version", 99).unwrap();
         drop(index);
-        let index = Index::open(dir.path()).unwrap();
-        assert!(index.was_empty() && index.sessions().unwrap().is_empty());
+        let index = SearchIndex::open(dir.path()).unwrap();
+        assert!(index.was_created() && index.session_stamps().unwrap().is_empty());
     }
 
     #[test]
     fn damage_that_shows_later_has_a_name_and_a_reset_mends_it() {
         let dir = tempfile::tempdir().unwrap();
-        let index = Index::open(dir.path()).unwrap();
-        index.describe(&line("apples")).unwrap();
-        index.put("claude:/1", &(0..200).map(|at| turn(at, &"pears ".repeat(500))).collect::<Vec<_>>()).unwrap();
+        let index = SearchIndex::open(dir.path()).unwrap();
+        index.upsert_session(&line("apples")).unwrap();
+        index.put_turns("claude:/1", &(0..200).map(|at| turn(at, &"pears ".repeat(500))).collect::<Vec<_>>()).unwrap();
         drop(index);
         // Everything behind the first pages is gone bad; the file still looks like one of ours.
-        let path = dir.path().join(database::FILE);
+        let path = dir.path().join(database::DATABASE_FILE);
         let mut bytes = fs_err::read(&path).unwrap();
         bytes.iter_mut().skip(4096 * 2).for_each(|byte| *byte = 0x5a);
         fs_err::write(&path, bytes).unwrap();
-        let index = Index::open(dir.path()).unwrap();
-        let query = Query::parse("pears", &"2026-11-16T00:00:00[UTC]".parse().unwrap());
-        let page = Page { limit: 10, offset: 0, flat: false };
+        let index = SearchIndex::open(dir.path()).unwrap();
+        let query = SearchQuery::parse("pears", &"2026-11-16T00:00:00[UTC]".parse().unwrap());
+        let page = SearchPage { limit: 10, offset: 0, by_turn: false };
         assert_eq!(index.search(&query, page, 0), Err(SearchError::Damaged));
         index.reset().unwrap();
-        index.describe(&line("apples")).unwrap();
+        index.upsert_session(&line("apples")).unwrap();
         assert_eq!((count(&index, "apples"), count(&index, "pears")), (1, 0));
     }
 
     #[test]
     fn on_a_full_disk_nothing_new_is_noted_and_what_was_is_still_found() {
         let dir = tempfile::tempdir().unwrap();
-        let index = Index::open(dir.path()).unwrap();
-        index.describe(&line("apples")).unwrap();
+        let index = SearchIndex::open(dir.path()).unwrap();
+        index.upsert_session(&line("apples")).unwrap();
         index.fill_the_disk();
         let many: Vec<_> = (0..100).map(|at| turn(at, &format!("pears {at} ").repeat(500))).collect();
-        assert_eq!(index.put("claude:/1", &many), Err(SearchError::DiskFull));
+        assert_eq!(index.put_turns("claude:/1", &many), Err(SearchError::DiskFull));
         assert_eq!((count(&index, "apples"), count(&index, "pears")), (1, 0));
-        assert!(index.turns("claude:/1").unwrap().is_empty(), "all or nothing");
+        assert!(index.indexed_turns("claude:/1").unwrap().is_empty(), "all or nothing");
     }
 
     #[test]
     fn a_directory_that_is_not_there_is_said_and_nothing_is_made() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("missing");
-        assert_eq!(Index::open(&missing).unwrap_err(), SearchError::NoAccess);
+        assert_eq!(SearchIndex::open(&missing).unwrap_err(), SearchError::NoAccess);
         assert!(!missing.exists());
     }
 
@@ -375,8 +375,8 @@ mod tests {
     fn only_its_owner_reads_it() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
-        let _index = Index::open(dir.path()).unwrap();
-        let mode = fs_err::metadata(dir.path().join(database::FILE)).unwrap().permissions().mode();
+        let _index = SearchIndex::open(dir.path()).unwrap();
+        let mode = fs_err::metadata(dir.path().join(database::DATABASE_FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }

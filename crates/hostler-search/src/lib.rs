@@ -11,15 +11,15 @@
 mod database;
 mod document;
 mod error;
-mod expression;
+mod fts_expression;
 mod index;
 mod query;
 mod search;
-mod signs;
-mod when;
+mod segmentation;
+mod time_expression;
 
-pub use document::{Kind, Line, Place, Texts, TurnTexts};
+pub use document::{SessionDocument, TextKind, TextsByKind, TurnDocument, TurnLocation};
 pub use error::SearchError;
-pub use index::Index;
-pub use query::Query;
-pub use search::{Hit, Hits, Page, SessionHits};
+pub use index::SearchIndex;
+pub use query::SearchQuery;
+pub use search::{SearchHit, SearchHits, SearchPage, SessionHits};

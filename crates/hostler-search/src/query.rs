@@ -2,22 +2,22 @@
 
 use jiff::Zoned;
 
-use crate::when;
+use crate::time_expression;
 
 /// How many words and filters count; further ones are ignored.
-const MOST: usize = 32;
+const MAX_QUERY_PARTS: usize = 32;
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Query {
+pub struct SearchQuery {
     /// All of them are in one turn.
-    pub(crate) words: Vec<Words>,
+    pub(crate) terms: Vec<SearchTerm>,
     /// None of them is.
-    pub(crate) without: Vec<Words>,
+    pub(crate) excluded_terms: Vec<SearchTerm>,
     /// Names of tools that were called, and files that were touched.
-    pub(crate) within: Vec<Within>,
+    pub(crate) name_filters: Vec<NameFilter>,
     /// Whose words count.
-    pub(crate) from: Option<From>,
+    pub(crate) author: Option<AuthorFilter>,
     pub(crate) workspaces: Vec<String>,
     pub(crate) sessions: Vec<String>,
     /// From this time on (milliseconds since the epoch).
@@ -25,104 +25,104 @@ pub struct Query {
     /// Up to this time.
     pub(crate) before: Option<i64>,
     /// Only these sessions count, as a JSON array: there may be thousands.
-    pub(crate) among: Option<String>,
+    pub(crate) only_sessions: Option<String>,
 }
 
 /// A word, or several in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct SearchTerm {
     pub(crate) text: String,
     /// Whether the last one may go on.
-    pub(crate) prefix: bool,
+    pub(crate) is_prefix: bool,
 }
 
 /// Words among the names of tools or files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Within {
-    pub(crate) what: Named,
-    pub(crate) words: Words,
-    pub(crate) without: bool,
+pub(crate) struct NameFilter {
+    pub(crate) kind: NameFilterKind,
+    pub(crate) term: SearchTerm,
+    pub(crate) is_excluded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum NameFilterKind {
     Tool,
     File,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
-    Person,
+pub(crate) enum AuthorFilter {
+    User,
     Agent,
 }
 
-impl Query {
+impl SearchQuery {
     /// Reads what somebody typed: words, `"phrases"`, `begin*`, `-without`, and the filters `workspace:`, `tool:`, `file:`,
     /// `before:`, `after:`, `from:`, `session:`. Times are reckoned from `now`, days where it is.
     pub fn parse(text: &str, now: &Zoned) -> Self {
         let mut query = Self::default();
         let mut rest = text;
-        for _ in 0..MOST {
+        for _ in 0..MAX_QUERY_PARTS {
             rest = rest.trim_start();
             if rest.is_empty() {
                 break;
             }
-            rest = query.take(rest, now);
+            rest = query.parse_next(rest, now);
         }
         query
     }
 
     /// Looks among these sessions only.
     #[must_use]
-    pub fn among(mut self, sessions: &[impl AsRef<str>]) -> Self {
-        self.among = Some(serde_json::Value::from_iter(sessions.iter().map(AsRef::as_ref)).to_string());
+    pub fn only_sessions(mut self, sessions: &[impl AsRef<str>]) -> Self {
+        self.only_sessions = Some(serde_json::Value::from_iter(sessions.iter().map(AsRef::as_ref)).to_string());
         self
     }
 
     /// Whether nothing is looked for.
     pub fn is_empty(&self) -> bool {
-        *self == Self { among: self.among.clone(), ..Self::default() }
+        *self == Self { only_sessions: self.only_sessions.clone(), ..Self::default() }
     }
 
     /// Takes one word or filter from the front, and says what is left.
-    fn take<'a>(&mut self, text: &'a str, now: &Zoned) -> &'a str {
+    fn parse_next<'a>(&mut self, text: &'a str, now: &Zoned) -> &'a str {
         let (without, text) = match text.strip_prefix('-') {
             Some(rest) if !rest.starts_with(char::is_whitespace) && !rest.is_empty() => (true, rest),
             _ => (false, text),
         };
         if let Some((name, value)) = text.split_once(':').filter(|(name, _)| is_filter(name)) {
-            let (words, rest) = value_of(value);
-            if !words.text.is_empty() && self.filter(name, &words, without, now) {
+            let (words, rest) = parse_value(value);
+            if !words.text.is_empty() && self.add_filter(name, &words, without, now) {
                 return rest;
             }
         }
-        let (words, rest) = value_of(text);
-        if crate::signs::has_words(&words.text) {
-            if without { self.without.push(words) } else { self.words.push(words) }
+        let (words, rest) = parse_value(text);
+        if crate::segmentation::has_words(&words.text) {
+            if without { self.excluded_terms.push(words) } else { self.terms.push(words) }
         }
         rest
     }
 
     /// Whether that was a filter.
-    fn filter(&mut self, name: &str, words: &Words, without: bool, now: &Zoned) -> bool {
+    fn add_filter(&mut self, name: &str, words: &SearchTerm, without: bool, now: &Zoned) -> bool {
         let text = words.text.clone();
         match (name, without) {
-            ("tool" | "file", _) if crate::signs::has_words(&text) => {
-                let what = if name == "tool" { Named::Tool } else { Named::File };
-                self.within.push(Within { what, words: words.clone(), without });
+            ("tool" | "file", _) if crate::segmentation::has_words(&text) => {
+                let what = if name == "tool" { NameFilterKind::Tool } else { NameFilterKind::File };
+                self.name_filters.push(NameFilter { kind: what, term: words.clone(), is_excluded: without });
             }
             ("workspace", false) => self.workspaces.push(text),
             ("session", false) => self.sessions.push(text),
             ("from", false) => match text.as_str() {
-                "person" => self.from = Some(From::Person),
-                "agent" => self.from = Some(From::Agent),
+                "person" => self.author = Some(AuthorFilter::User),
+                "agent" => self.author = Some(AuthorFilter::Agent),
                 _ => return false,
             },
-            ("after", false) => match when::parse(&text, now) {
+            ("after", false) => match time_expression::parse_time(&text, now) {
                 Some(at) => self.after = Some(self.after.map_or(at, |other| other.max(at))),
                 None => return false,
             },
-            ("before", false) => match when::parse(&text, now) {
+            ("before", false) => match time_expression::parse_time(&text, now) {
                 Some(at) => self.before = Some(self.before.map_or(at, |other| other.min(at))),
                 None => return false,
             },
@@ -137,17 +137,17 @@ fn is_filter(name: &str) -> bool {
 }
 
 /// What stands at the front: in quotation marks, if there are two of them, or up to the next space.
-fn value_of(text: &str) -> (Words, &str) {
+fn parse_value(text: &str) -> (SearchTerm, &str) {
     if let Some((phrase, rest)) = text.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
         return match rest.strip_prefix('*') {
-            Some(rest) => (Words { text: phrase.to_owned(), prefix: true }, rest),
-            None => (Words { text: phrase.to_owned(), prefix: false }, rest),
+            Some(rest) => (SearchTerm { text: phrase.to_owned(), is_prefix: true }, rest),
+            None => (SearchTerm { text: phrase.to_owned(), is_prefix: false }, rest),
         };
     }
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     match word.strip_suffix('*') {
-        Some(begin) => (Words { text: begin.to_owned(), prefix: begin.ends_with(char::is_alphanumeric) }, rest),
-        None => (Words { text: word.to_owned(), prefix: false }, rest),
+        Some(begin) => (SearchTerm { text: begin.to_owned(), is_prefix: begin.ends_with(char::is_alphanumeric) }, rest),
+        None => (SearchTerm { text: word.to_owned(), is_prefix: false }, rest),
     }
 }
 
@@ -155,29 +155,30 @@ fn value_of(text: &str) -> (Words, &str) {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Query {
-        Query::parse(text, &"2026-11-16T00:00:00[UTC]".parse().unwrap())
+    fn read(text: &str) -> SearchQuery {
+        SearchQuery::parse(text, &"2026-11-16T00:00:00[UTC]".parse().unwrap())
     }
 
-    fn texts(words: &[Words]) -> Vec<&str> {
+    fn texts(words: &[SearchTerm]) -> Vec<&str> {
         words.iter().map(|words| words.text.as_str()).collect()
     }
 
     #[test]
     fn words_phrases_prefixes_and_what_is_not_wanted() {
         let query = read(r#"fix "the login" -test -"in vain" conf* "a b"* -x*"#);
-        assert_eq!(texts(&query.words), ["fix", "the login", "conf", "a b"]);
-        assert_eq!(query.words.iter().map(|words| words.prefix).collect::<Vec<_>>(), [false, false, true, true]);
-        assert_eq!(texts(&query.without), ["test", "in vain", "x"]);
+        assert_eq!(texts(&query.terms), ["fix", "the login", "conf", "a b"]);
+        assert_eq!(query.terms.iter().map(|words| words.is_prefix).collect::<Vec<_>>(), [false, false, true, true]);
+        assert_eq!(texts(&query.excluded_terms), ["test", "in vain", "x"]);
     }
 
     #[test]
     fn filters_are_no_words() {
         let query = read(r#"workspace:"/home/me/my project" tool:Bash -tool:Read file:src/*.rs from:agent session:1f"#);
-        assert!(query.words.is_empty() && query.without.is_empty());
+        assert!(query.terms.is_empty() && query.excluded_terms.is_empty());
         assert_eq!((query.workspaces, query.sessions), (vec!["/home/me/my project".to_owned()], vec!["1f".to_owned()]));
-        assert_eq!(query.from, Some(From::Agent));
-        let within: Vec<_> = query.within.iter().map(|within| (within.words.text.as_str(), within.without)).collect();
+        assert_eq!(query.author, Some(AuthorFilter::Agent));
+        let within: Vec<_> =
+            query.name_filters.iter().map(|within| (within.term.text.as_str(), within.is_excluded)).collect();
         assert_eq!(within, [("Bash", false), ("Read", true), ("src/*.rs", false)]);
     }
 
@@ -189,13 +190,13 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_looked_for_as_it_stands() {
-        assert_eq!(texts(&read(r#"an "open quote"#).words), ["an", "\"open", "quote"]);
+        assert_eq!(texts(&read(r#"an "open quote"#).terms), ["an", "\"open", "quote"]);
         assert_eq!(
-            texts(&read("after:lunch from:nobody https://x.y tool:").words),
+            texts(&read("after:lunch from:nobody https://x.y tool:").terms),
             ["after:lunch", "from:nobody", "https://x.y", "tool:"]
         );
-        assert_eq!(texts(&read("a - b").words), ["a", "b"]);
-        assert_eq!(texts(&read("-from:person").without), ["from:person"]);
+        assert_eq!(texts(&read("a - b").terms), ["a", "b"]);
+        assert_eq!(texts(&read("-from:person").excluded_terms), ["from:person"]);
         for nothing in ["", "  ", "-", "*", "\"\"", "++ ()", "--"] {
             assert!(read(nothing).is_empty(), "{nothing:?}");
         }

@@ -8,44 +8,44 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use crate::SearchError;
-use crate::document::Kind;
-use crate::index::{first_id, moment};
-use crate::query::Query;
-use crate::signs;
+use crate::document::TextKind;
+use crate::index::{first_id_at, time_of_id};
+use crate::query::SearchQuery;
+use crate::segmentation;
 
 /// How many matching turns are ranked. Of a word that is everywhere the newest count.
-const RANKED: usize = 2_000;
+const MAX_RANKED_TURNS: usize = 2_000;
 
 /// How many places of a session are shown.
-const PER_SESSION: usize = 3;
+const HITS_PER_SESSION: usize = 3;
 
 /// How many words are shown around a match.
-const AROUND: usize = 24;
+const SNIPPET_WORDS: usize = 24;
 
 /// How many characters of a turn are shown that matches by filters alone.
-const BEGINNING: usize = 160;
+const EXCERPT_CHARS: usize = 160;
 
 /// After so long something counts half as recent.
-const HALF_MS: f64 = 30.0 * 24.0 * 3_600_000.0;
+const RECENCY_HALF_LIFE_MS: f64 = 30.0 * 24.0 * 3_600_000.0;
 
 /// Which results are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
+pub struct SearchPage {
     /// At most so many.
     pub limit: usize,
     /// Without so many of the first ones.
     pub offset: usize,
     /// Whether each result is a turn, rather than a session with its best turns.
-    pub flat: bool,
+    pub by_turn: bool,
 }
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Hits {
+pub struct SearchHits {
     /// Sessions, the best first.
     pub sessions: Vec<SessionHits>,
     /// Whether there are more after these.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 /// A session in which something was found.
@@ -60,20 +60,20 @@ pub struct SessionHits {
     /// When it was changed last.
     pub modified_ms: i64,
     /// The best places.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<SearchHit>,
     /// How many turns of it match, as far as they were ranked.
-    pub matching: usize,
+    pub matching_turns: usize,
 }
 
 /// A place where something was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct SearchHit {
     /// The chat and the turn; none for the session's title.
     pub turn: Option<(String, String)>,
     /// When that was.
     pub at_ms: i64,
     /// What kind of text it is.
-    pub kind: Kind,
+    pub kind: TextKind,
     /// A piece of it.
     pub snippet: String,
     /// Where the matches are in the snippet, in bytes.
@@ -87,28 +87,34 @@ struct Candidate {
     score: f64,
 }
 
-pub(crate) fn run(db: &Connection, query: &Query, page: Page, now_ms: i64) -> Result<Hits, SearchError> {
+pub(crate) fn run_search(
+    db: &Connection,
+    query: &SearchQuery,
+    page: SearchPage,
+    now_ms: i64,
+) -> Result<SearchHits, SearchError> {
     if query.is_empty() || page.limit == 0 {
-        return Ok(Hits::default());
+        return Ok(SearchHits::default());
     }
     // One transaction, so that a turn which is ranked can be shown.
     let tx = db.unchecked_transaction()?;
-    let mut ranked = candidates(&tx, query, now_ms)?;
+    let mut ranked = find_candidates(&tx, query, now_ms)?;
     ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.id.cmp(&a.id)));
-    let groups = if page.flat { ranked.into_iter().map(|one| vec![one]).collect() } else { by_session(ranked) };
+    let groups =
+        if page.by_turn { ranked.into_iter().map(|one| vec![one]).collect() } else { group_by_session(ranked) };
     let more = groups.len() > page.offset.saturating_add(page.limit);
-    let shown = query.shown();
+    let shown = query.highlight_expression();
     let sessions = groups
         .iter()
         .skip(page.offset)
         .take(page.limit)
-        .map(|group| show(&tx, group, shown.as_deref()))
+        .map(|group| load_session_hits(&tx, group, shown.as_deref()))
         .collect::<Result<_, _>>()?;
-    Ok(Hits { sessions, more })
+    Ok(SearchHits { sessions, has_more: more })
 }
 
 /// Sessions in the order of their best turns.
-fn by_session(ranked: Vec<Candidate>) -> Vec<Vec<Candidate>> {
+fn group_by_session(ranked: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     let mut places = HashMap::new();
     let mut groups: Vec<Vec<Candidate>> = Vec::new();
     for candidate in ranked {
@@ -124,24 +130,24 @@ fn by_session(ranked: Vec<Candidate>) -> Vec<Vec<Candidate>> {
 }
 
 /// The newest turns that match, with what they are worth.
-fn candidates(db: &Connection, query: &Query, now_ms: i64) -> Result<Vec<Candidate>, SearchError> {
+fn find_candidates(db: &Connection, query: &SearchQuery, now_ms: i64) -> Result<Vec<Candidate>, SearchError> {
     let mut values: Vec<Value> = Vec::new();
     let mut conditions: Vec<String> = Vec::new();
     let with = |values: &mut Vec<Value>, value: Value| {
         values.push(value);
         values.len()
     };
-    let wanted = query.wanted();
+    let wanted = query.match_expression();
     let (tables, id, score) = match &wanted {
         Some(wanted) => {
             let at = with(&mut values, Value::Text(wanted.clone()));
             conditions.push(format!("texts MATCH ?{at}"));
-            ("texts CROSS JOIN turns t ON t.id = texts.rowid", "texts.rowid", bm25())
+            ("texts CROSS JOIN turns t ON t.id = texts.rowid", "texts.rowid", bm25_expression())
         }
         None => {
             // A title alone says nothing about when and where.
             conditions.push("t.position >= 0".to_owned());
-            if let Some(unwanted) = query.unwanted() {
+            if let Some(unwanted) = query.exclude_expression() {
                 let at = with(&mut values, Value::Text(unwanted));
                 conditions.push(format!("t.id NOT IN (SELECT rowid FROM texts WHERE texts MATCH ?{at})"));
             }
@@ -149,11 +155,11 @@ fn candidates(db: &Connection, query: &Query, now_ms: i64) -> Result<Vec<Candida
         }
     };
     if let Some(after) = query.after {
-        let at = with(&mut values, Value::Integer(first_id(after)));
+        let at = with(&mut values, Value::Integer(first_id_at(after)));
         conditions.push(format!("{id} >= ?{at}"));
     }
     if let Some(before) = query.before {
-        let at = with(&mut values, Value::Integer(first_id(before)));
+        let at = with(&mut values, Value::Integer(first_id_at(before)));
         conditions.push(format!("{id} < ?{at}"));
     }
     for workspace in &query.workspaces {
@@ -163,7 +169,7 @@ fn candidates(db: &Connection, query: &Query, now_ms: i64) -> Result<Vec<Candida
             false => format!("instr(lower(s.workspace), lower(?{at})) > 0"),
         });
     }
-    if let Some(among) = &query.among {
+    if let Some(among) = &query.only_sessions {
         let at = with(&mut values, Value::Text(among.clone()));
         conditions.push(format!("s.uri IN (SELECT value FROM json_each(?{at}))"));
     }
@@ -173,29 +179,29 @@ fn candidates(db: &Connection, query: &Query, now_ms: i64) -> Result<Vec<Candida
     }
     let sql = format!(
         "SELECT {id}, t.session, {score} FROM {tables} CROSS JOIN sessions s ON s.id = t.session
-         WHERE {} ORDER BY {id} DESC LIMIT {RANKED}",
+         WHERE {} ORDER BY {id} DESC LIMIT {MAX_RANKED_TURNS}",
         conditions.join(" AND ")
     );
     let mut statement = db.prepare(&sql)?;
     let rows = statement.query_map(params_from_iter(values), |row| {
         let (id, session, rank): (i64, i64, f64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Candidate { id, session, score: worth(rank, now_ms - moment(id)) })
+        Ok(Candidate { id, session, score: compute_score(rank, now_ms - time_of_id(id)) })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn bm25() -> String {
-    let weights: Vec<_> = Kind::ALL.iter().map(|kind| kind.weight().to_string()).collect();
+fn bm25_expression() -> String {
+    let weights: Vec<_> = TextKind::ALL.iter().map(|kind| kind.weight().to_string()).collect();
     format!("bm25(texts, {})", weights.join(", "))
 }
 
 /// SQLite's rank is the smaller the better. What is new counts up to twice as much.
 #[expect(clippy::cast_precision_loss, reason = "an age in days does not need more")]
-fn worth(rank: f64, age_ms: i64) -> f64 {
-    -rank * (1.0 + (-(age_ms.max(0) as f64) / HALF_MS).exp2())
+fn compute_score(rank: f64, age_ms: i64) -> f64 {
+    -rank * (1.0 + (-(age_ms.max(0) as f64) / RECENCY_HALF_LIFE_MS).exp2())
 }
 
-fn show(db: &Connection, group: &[Candidate], shown: Option<&str>) -> Result<SessionHits, SearchError> {
+fn load_session_hits(db: &Connection, group: &[Candidate], shown: Option<&str>) -> Result<SessionHits, SearchError> {
     let session = group.first().map_or(0, |first| first.session);
     let mut found = db
         .prepare_cached("SELECT uri, title, workspace, modified_ms FROM sessions WHERE id = ?1")?
@@ -206,51 +212,51 @@ fn show(db: &Connection, group: &[Candidate], shown: Option<&str>) -> Result<Ses
                 workspace: row.get(2)?,
                 modified_ms: row.get(3)?,
                 hits: Vec::new(),
-                matching: group.len(),
+                matching_turns: group.len(),
             })
         })?;
-    for candidate in group.iter().take(PER_SESSION) {
-        found.hits.push(hit(db, candidate.id, shown)?);
+    for candidate in group.iter().take(HITS_PER_SESSION) {
+        found.hits.push(load_hit(db, candidate.id, shown)?);
     }
     Ok(found)
 }
 
-fn hit(db: &Connection, id: i64, shown: Option<&str>) -> Result<Hit, SearchError> {
+fn load_hit(db: &Connection, id: i64, shown: Option<&str>) -> Result<SearchHit, SearchError> {
     let (chat, position, turn): (String, i64, String) = db
         .prepare_cached("SELECT chat, position, turn FROM turns WHERE id = ?1")?
         .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let piece = match shown {
-        Some(shown) => snippet(db, id, shown)?,
+        Some(shown) => load_snippet(db, id, shown)?,
         None => None,
     };
     let (kind, snippet, matches) = match piece {
         Some(piece) => piece,
-        None => beginning(db, id)?,
+        None => load_excerpt(db, id)?,
     };
-    Ok(Hit { turn: (position >= 0).then_some((chat, turn)), at_ms: moment(id), kind, snippet, matches })
+    Ok(SearchHit { turn: (position >= 0).then_some((chat, turn)), at_ms: time_of_id(id), kind, snippet, matches })
 }
 
-type Piece = (Kind, String, Vec<Range<usize>>);
+type Snippet = (TextKind, String, Vec<Range<usize>>);
 
 /// The first kind of text in a turn that has a match, and a piece of it.
-fn snippet(db: &Connection, id: i64, shown: &str) -> Result<Option<Piece>, SearchError> {
+fn load_snippet(db: &Connection, id: i64, shown: &str) -> Result<Option<Snippet>, SearchError> {
     let found: Option<Option<String>> =
-        db.prepare_cached(first_snippet())?.query_row(params![shown, id], |row| row.get(0)).optional()?;
+        db.prepare_cached(snippet_sql())?.query_row(params![shown, id], |row| row.get(0)).optional()?;
     let found = found.flatten().unwrap_or_default();
     let mut signs = found.chars();
     let column = signs.next().and_then(|column| column.to_digit(10)).and_then(|column| usize::try_from(column).ok());
-    let Some(kind) = column.and_then(|column| Kind::ALL.get(column)) else { return Ok(None) };
-    let (text, matches) = marked(signs.as_str());
+    let Some(kind) = column.and_then(|column| TextKind::ALL.get(column)) else { return Ok(None) };
+    let (text, matches) = extract_matches(signs.as_str());
     Ok((!matches.is_empty()).then_some((*kind, text, matches)))
 }
 
 /// One statement, since each of them looks for the turn again; a snippet has all of its text read, so that of a later kind
 /// is not made where an earlier one has a match. The column's number stands before the text.
-fn first_snippet() -> &'static str {
+fn snippet_sql() -> &'static str {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let pieces: Vec<String> = (0..Kind::ALL.len())
+        let pieces: Vec<String> = (0..TextKind::ALL.len())
             .map(|column| {
-                let snippet = format!("snippet(texts, {column}, char(1), char(2), '…', {AROUND})");
+                let snippet = format!("snippet(texts, {column}, char(1), char(2), '…', {SNIPPET_WORDS})");
                 format!("CASE WHEN instr({snippet}, char(1)) THEN '{column}' || {snippet} END")
             })
             .collect();
@@ -260,24 +266,24 @@ fn first_snippet() -> &'static str {
 }
 
 /// How a turn begins, where no word is looked for.
-fn beginning(db: &Connection, id: i64) -> Result<Piece, SearchError> {
-    for kind in Kind::ALL {
-        let sql = format!("SELECT substr({}, 1, {BEGINNING}) FROM texts WHERE rowid = ?1", kind.as_str());
+fn load_excerpt(db: &Connection, id: i64) -> Result<Snippet, SearchError> {
+    for kind in TextKind::ALL {
+        let sql = format!("SELECT substr({}, 1, {EXCERPT_CHARS}) FROM texts WHERE rowid = ?1", kind.as_str());
         let text: Option<Option<String>> = db.prepare_cached(&sql)?.query_row([id], |row| row.get(0)).optional()?;
         if let Some(text) = text.flatten().filter(|text| !text.is_empty()) {
-            return Ok((kind, signs::joined(&text), Vec::new()));
+            return Ok((kind, segmentation::join_segments(&text), Vec::new()));
         }
     }
-    Ok((Kind::Person, String::new(), Vec::new()))
+    Ok((TextKind::User, String::new(), Vec::new()))
 }
 
 /// A text without the marks in it, and where they were. Matches that touch are one.
-fn marked(text: &str) -> (String, Vec<Range<usize>>) {
+fn extract_matches(text: &str) -> (String, Vec<Range<usize>>) {
     let (mut out, mut matches, mut opened) = (String::with_capacity(text.len()), Vec::<Range<usize>>::new(), None);
-    for sign in signs::joined(text).chars() {
+    for sign in segmentation::join_segments(text).chars() {
         match sign {
-            signs::OPENS => opened = Some(out.len()),
-            signs::CLOSES => {
+            segmentation::MATCH_START => opened = Some(out.len()),
+            segmentation::MATCH_END => {
                 let Some(from) = opened.take() else { continue };
                 match matches.last_mut().filter(|last| last.end == from) {
                     Some(last) => last.end = out.len(),
@@ -297,14 +303,14 @@ mod tests {
     #[test]
     fn marks_become_places_and_touching_ones_are_one() {
         let text = format!("a {}bé{} c {}検{}\u{2060}{}索{}", '\u{1}', '\u{2}', '\u{1}', '\u{2}', '\u{1}', '\u{2}');
-        let (text, matches) = marked(&text);
+        let (text, matches) = extract_matches(&text);
         assert_eq!((text.as_str(), matches), ("a bé c 検索", vec![2..5, 8..14]));
     }
 
     #[test]
     fn what_is_new_counts_up_to_twice_as_much() {
-        assert!(worth(-1.0, 0) > worth(-1.0, 86_400_000));
-        assert!(worth(-2.0, i64::MAX / 2) >= worth(-1.0, 0));
-        assert!(worth(-1.0, -5) <= 2.0, "a clock that goes wrong");
+        assert!(compute_score(-1.0, 0) > compute_score(-1.0, 86_400_000));
+        assert!(compute_score(-2.0, i64::MAX / 2) >= compute_score(-1.0, 0));
+        assert!(compute_score(-1.0, -5) <= 2.0, "a clock that goes wrong");
     }
 }

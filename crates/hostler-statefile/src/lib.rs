@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use hostler_redact::serde_fault;
+use hostler_redact::redact_serde_error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -44,31 +44,31 @@ pub enum StateFileError {
 
 /// The contents at a moment.
 #[derive(Debug)]
-pub struct Current<T> {
+pub struct StateFileContents<T> {
     /// Grows with every change of the file.
     pub version: u64,
     /// The last contents that could be read.
     pub value: Arc<T>,
     /// Why the file as it is now cannot be read.
-    pub broken: Option<String>,
+    pub read_error: Option<String>,
 }
 
 /// Identifies a version of the file on disk.
-type Stamp = Option<(SystemTime, u64)>;
+type ModificationStamp = Option<(SystemTime, u64)>;
 
 #[derive(Debug)]
-struct Loaded<T> {
-    stamp: Stamp,
+struct LoadedContents<T> {
+    stamp: ModificationStamp,
     version: u64,
     value: Arc<T>,
-    broken: Option<String>,
+    read_error: Option<String>,
 }
 
 /// A file and its last known contents. A missing file means the default value.
 #[derive(Debug)]
 pub struct StateFile<T> {
     path: PathBuf,
-    loaded: Mutex<Loaded<T>>,
+    loaded: Mutex<LoadedContents<T>>,
 }
 
 impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
@@ -77,42 +77,49 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
     /// # Errors
     /// If it exists and cannot be read.
     pub fn open(path: PathBuf) -> Result<Self, StateFileError> {
-        let (stamp, value) = read(&path)?;
-        let loaded = Loaded { stamp, version: 0, value: Arc::new(value), broken: None };
+        let (stamp, value) = read_file(&path)?;
+        let loaded = LoadedContents { stamp, version: 0, value: Arc::new(value), read_error: None };
         Ok(Self { path, loaded: Mutex::new(loaded) })
     }
 
     /// Opens a file whether or not it can be read; [`Current::broken`] tells.
     pub fn open_lenient(path: PathBuf) -> Self {
-        let (stamp, value, broken) = match read(&path) {
+        let (stamp, value, broken) = match read_file(&path) {
             Ok((stamp, value)) => (stamp, value, None),
-            Err(error) => (stamp(&path), T::default(), Some(error.to_string())),
+            Err(error) => (read_stamp(&path), T::default(), Some(error.to_string())),
         };
-        Self { path, loaded: Mutex::new(Loaded { stamp, version: 0, value: Arc::new(value), broken }) }
+        Self {
+            path,
+            loaded: Mutex::new(LoadedContents { stamp, version: 0, value: Arc::new(value), read_error: broken }),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Loaded<T>> {
+    fn lock(&self) -> MutexGuard<'_, LoadedContents<T>> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The contents now. A file that cannot be read leaves the last contents and says so.
-    pub fn current(&self) -> Current<T> {
+    pub fn current(&self) -> StateFileContents<T> {
         let mut loaded = self.lock();
-        if stamp(&self.path) != loaded.stamp {
+        if read_stamp(&self.path) != loaded.stamp {
             let version = loaded.version + 1;
-            match read(&self.path) {
+            match read_file(&self.path) {
                 Ok((stamp, value)) => {
-                    *loaded = Loaded { stamp, version, value: Arc::new(value), broken: None };
+                    *loaded = LoadedContents { stamp, version, value: Arc::new(value), read_error: None };
                 }
                 Err(error) => {
                     tracing::error!(%error, "a file of the state directory cannot be read");
-                    loaded.stamp = stamp(&self.path);
+                    loaded.stamp = read_stamp(&self.path);
                     loaded.version = version;
-                    loaded.broken = Some(error.to_string());
+                    loaded.read_error = Some(error.to_string());
                 }
             }
         }
-        Current { version: loaded.version, value: Arc::clone(&loaded.value), broken: loaded.broken.clone() }
+        StateFileContents {
+            version: loaded.version,
+            value: Arc::clone(&loaded.value),
+            read_error: loaded.read_error.clone(),
+        }
     }
 
     /// Changes the contents under the directory's lock, if `change` answers `true`. Blocks.
@@ -124,13 +131,13 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
         let mut loaded = self.lock();
         let directory = self.path.parent().ok_or_else(|| unwritable("it has no directory".to_owned()))?;
         let locked = lock_directory(directory).map_err(|error| unwritable(error.to_string()))?;
-        let (_, mut value) = read(&self.path)?;
+        let (_, mut value) = read_file(&self.path)?;
         if !change(&mut value)? {
             return Ok(false);
         }
-        write(&self.path, directory, &value).map_err(unwritable)?;
+        write_file(&self.path, directory, &value).map_err(unwritable)?;
         let version = loaded.version + 1;
-        *loaded = Loaded { stamp: stamp(&self.path), version, value: Arc::new(value), broken: None };
+        *loaded = LoadedContents { stamp: read_stamp(&self.path), version, value: Arc::new(value), read_error: None };
         drop(locked);
         Ok(true)
     }
@@ -144,28 +151,28 @@ fn lock_directory(directory: &Path) -> io::Result<std::fs::File> {
     Ok(handle)
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn read_stamp(path: &Path) -> ModificationStamp {
     let facts = fs_err::metadata(path).ok()?;
     Some((facts.modified().ok()?, facts.len()))
 }
 
-fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<(Stamp, T), StateFileError> {
+fn read_file<T: Default + DeserializeOwned>(path: &Path) -> Result<(ModificationStamp, T), StateFileError> {
     let unreadable = |problem: String| StateFileError::Unreadable { path: path.to_owned(), problem };
     // Taken before the contents: a change in between is read again.
-    let stamp = stamp(path);
+    let stamp = read_stamp(path);
     let mut text = String::new();
     let read = fs_err::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
     match read {
         Ok(_) if text.len() as u64 > MAX_FILE_BYTES => Err(unreadable("it is too large".to_owned())),
-        Ok(_) => Ok((stamp, toml::from_str(&text).map_err(|error| unreadable(fault(&text, &error)))?)),
+        Ok(_) => Ok((stamp, toml::from_str(&text).map_err(|error| unreadable(describe_toml_error(&text, &error)))?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, T::default())),
         Err(error) => Err(unreadable(error.to_string())),
     }
 }
 
 /// What is wrong and where, without the contents: errors are logged, and contents may hold a password.
-fn fault(text: &str, error: &toml::de::Error) -> String {
-    let fault = serde_fault(error.message()).unwrap_or_else(|| error.message().to_owned());
+fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
+    let fault = redact_serde_error(error.message()).unwrap_or_else(|| error.message().to_owned());
     match error.span() {
         Some(span) => {
             let line = 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
@@ -176,7 +183,7 @@ fn fault(text: &str, error: &toml::de::Error) -> String {
 }
 
 /// Writes a new file, for its owner alone, and puts it in place of the old one.
-fn write<T: Serialize>(path: &Path, directory: &Path, value: &T) -> Result<(), String> {
+fn write_file<T: Serialize>(path: &Path, directory: &Path, value: &T) -> Result<(), String> {
     let text = toml::to_string_pretty(value).map_err(|error| error.to_string())?;
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err("it would be larger than 4 MiB; remove something first".to_owned());

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use ahp_types::StateAction;
 use ahp_types::actions::ChatDeltaAction;
-use hostler_store::{Batch, Durability, Entry, Published, Publisher, Store, StoreOptions};
-use hostler_testkit::bench::{Row, Table, median, percentile};
+use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedAction, Publisher, Store, StoreOptions};
+use hostler_testkit::benchmark_table::{BenchmarkRow, BenchmarkTable, median, percentile};
 use rusqlite::{Connection, params};
 
 const STREAMED: usize = 400_000;
@@ -16,13 +16,13 @@ const ACCEPTED: usize = 2_000;
 struct Nobody;
 
 impl Publisher for Nobody {
-    fn publish(&self, _item: &Arc<Published>) {}
+    fn publish(&self, _item: &Arc<PublishedAction>) {}
 }
 
-fn entry() -> Entry {
+fn entry() -> ActionEntry {
     let (turn_id, part_id, content) = ("t".to_owned(), "p1".to_owned(), "some words of an answer ".to_owned());
     let action = StateAction::ChatDelta(ChatDeltaAction { turn_id, part_id, content, meta: None });
-    Entry::new("ahp-chat://default/Y2xhdWRlOi8x".into(), action).expect("JSON")
+    ActionEntry::new("ahp-chat://default/Y2xhdWRlOi8x".into(), action).expect("JSON")
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -33,17 +33,17 @@ async fn main() {
 
     let started = Instant::now();
     for _ in 0..STREAMED {
-        let batch = Batch::new(Some("claude:/1".into()), Durability::Stream).entry(entry());
+        let batch = Batch::new(Some("claude:/1".into()), BatchDurability::Stream).entry(entry());
         sequencer.submit(batch).await.expect("taken");
     }
-    let last = Batch::new(Some("claude:/1".into()), Durability::Durable).entry(entry());
+    let last = Batch::new(Some("claude:/1".into()), BatchDurability::Durable).entry(entry());
     sequencer.commit(last).await.expect("committed");
     let streamed = rate(STREAMED, started.elapsed());
 
     let mut waits = Vec::new();
     for _ in 0..ACCEPTED {
         let started = Instant::now();
-        let batch = Batch::new(Some("claude:/1".into()), Durability::Durable).entry(entry());
+        let batch = Batch::new(Some("claude:/1".into()), BatchDurability::Durable).entry(entry());
         sequencer.commit(batch).await.expect("committed");
         waits.push(started.elapsed().as_secs_f64() * 1000.0);
     }
@@ -53,29 +53,29 @@ async fn main() {
     let beside = |value| Some(("SQLite alone, batched".to_owned(), value));
     let single = Some(("SQLite alone, one by one".to_owned(), floor));
     let rows = vec![
-        Row {
-            what: "streamed actions (at least 200 is the goal)".into(),
+        BenchmarkRow {
+            metric: "streamed actions (at least 200 is the goal)".into(),
             unit: "k/s",
             hostler: streamed,
-            beside: beside(alone),
+            baseline: beside(alone),
             target: None,
         },
-        Row {
-            what: "acceptance durable, p50".into(),
+        BenchmarkRow {
+            metric: "acceptance durable, p50".into(),
             unit: "ms",
             hostler: median(&waits),
-            beside: single,
+            baseline: single,
             target: Some(10.0),
         },
-        Row {
-            what: "acceptance durable, p99".into(),
+        BenchmarkRow {
+            metric: "acceptance durable, p99".into(),
             unit: "ms",
             hostler: percentile(&waits, 99),
-            beside: None,
+            baseline: None,
             target: None,
         },
     ];
-    println!("{}", Table { rows });
+    println!("{}", BenchmarkTable { rows });
 }
 
 fn rate(count: usize, time: Duration) -> f64 {

@@ -1,6 +1,6 @@
 //! The audit log: who decided what about which tool call. Written once, never changed; it goes with its session.
 
-use hostler_redact::json_fault;
+use hostler_redact::redact_json_error;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +13,11 @@ pub struct AuditEntry {
     /// When, in milliseconds since the epoch.
     pub at_ms: i64,
     /// Who decided: a client's id, `rule`, `mode`, `unattended`, or `host`.
-    pub who: String,
+    #[serde(rename = "who")]
+    pub decided_by: String,
     /// The call's id.
-    pub call: String,
+    #[serde(rename = "call")]
+    pub tool_call_id: String,
     /// The tool as the agent knows it.
     pub tool: String,
     /// What it was about: bounded, without what looks like a secret.
@@ -27,7 +29,8 @@ pub struct AuditEntry {
     pub decision: String,
     /// The rule, or the reason in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    #[serde(rename = "why")]
+    pub reason: Option<String>,
 }
 
 /// An entry with its place in the log.
@@ -59,8 +62,9 @@ pub(crate) fn read(db: &Connection, session: &str, after: i64, limit: usize) -> 
         statement.query_map(params![session, after, limit], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
     rows.map(|row| {
         let (id, body) = row?;
-        let entry = serde_json::from_str(&body)
-            .map_err(|error| StoreError::Database(format!("an audit entry cannot be read: {}", json_fault(&error))))?;
+        let entry = serde_json::from_str(&body).map_err(|error| {
+            StoreError::Database(format!("an audit entry cannot be read: {}", redact_json_error(&error)))
+        })?;
         Ok(AuditRow { id, entry })
     })
     .collect()

@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use ahp_types::{ActionOrigin, StateAction};
 use bytes::Bytes;
-use hostler_redact::{length, variant};
+use hostler_redact::{byte_length, variant_name};
 use tokio::sync::oneshot;
 
 use crate::{AuditEntry, Blob, StoreError};
 
 /// How hard a batch must be kept before clients see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
+pub enum BatchDurability {
     /// Numbered and published, never written: rejections, and everything about provisional sessions.
     Memory,
     /// Published at once, committed within 100 ms: streamed output.
@@ -23,15 +23,15 @@ pub enum Durability {
 
 /// One action on one channel, encoded once.
 #[derive(Clone)]
-pub struct Entry {
+pub struct ActionEntry {
     pub(crate) channel: Arc<str>,
     pub(crate) action: Arc<StateAction>,
-    pub(crate) json: Arc<str>,
+    pub(crate) action_json: Arc<str>,
     pub(crate) origin: Option<ActionOrigin>,
     pub(crate) rejection: Option<String>,
 }
 
-impl Entry {
+impl ActionEntry {
     /// An action that the host itself originated.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Entry {
     pub fn new(channel: Arc<str>, action: StateAction) -> Result<Self, StoreError> {
         let json = serde_json::to_string(&action)
             .map_err(|error| StoreError::Database(format!("an action cannot be encoded: {error}")))?;
-        Ok(Self { channel, action: Arc::new(action), json: json.into(), origin: None, rejection: None })
+        Ok(Self { channel, action: Arc::new(action), action_json: json.into(), origin: None, rejection: None })
     }
 
     /// The same as an echo of a client's dispatch.
@@ -51,7 +51,7 @@ impl Entry {
 
     /// The same as a refusal: clients undo it.
     #[must_use]
-    pub fn rejected(mut self, reason: impl Into<String>) -> Self {
+    pub fn with_rejection(mut self, reason: impl Into<String>) -> Self {
         self.rejection = Some(reason.into());
         self
     }
@@ -73,7 +73,7 @@ pub struct HostRecord {
 
 /// A change of the catalogue that belongs to a batch.
 #[derive(Clone, PartialEq, Eq)]
-pub enum CatalogueChange {
+pub enum CatalogChange {
     /// Writes a session's row.
     Put {
         /// The session's URI.
@@ -107,9 +107,9 @@ pub struct ChatRow {
     /// The chat.
     pub uri: Arc<str>,
     /// The first turn that is needed to bring the session back.
-    pub first: usize,
+    pub first_needed: usize,
     /// How many turns have ended.
-    pub turns: usize,
+    pub turn_count: usize,
 }
 
 /// A turn that ended.
@@ -131,9 +131,9 @@ pub struct StoredClient {
     /// Its identity.
     pub id: String,
     /// What its surface wants to know when it comes back; opaque to everybody else.
-    pub memo: String,
+    pub client_metadata: String,
     /// When it was here last (milliseconds since the epoch).
-    pub seen_ms: i64,
+    pub last_seen_ms: i64,
 }
 
 /// Whose a conversation of the agent is.
@@ -146,64 +146,64 @@ pub struct StoredConversation {
 }
 
 /// Runs in sequence order, under the sequencer's lock, with the last number that was given out. Must be quick.
-pub(crate) type Then = Box<dyn FnOnce(u64) + Send>;
+pub(crate) type AfterPublish = Box<dyn FnOnce(u64) + Send>;
 
 /// Hears an action that nobody else hears. Runs in sequence order, under the sequencer's lock. Must be quick.
-pub(crate) type Aside = Box<dyn FnOnce(Arc<Published>) + Send>;
+pub(crate) type UnicastDelivery = Box<dyn FnOnce(Arc<PublishedAction>) + Send>;
 
 /// What one actor wants to happen atomically.
 #[must_use = "a batch does nothing until it is submitted"]
 pub struct Batch {
     pub(crate) session: Option<Arc<str>>,
-    pub(crate) durability: Durability,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) durability: BatchDurability,
+    pub(crate) entries: Vec<ActionEntry>,
     pub(crate) records: Vec<HostRecord>,
-    pub(crate) catalogue: Option<CatalogueChange>,
+    pub(crate) catalog: Option<CatalogChange>,
     pub(crate) snapshot: Option<SnapshotRow>,
     pub(crate) client: Option<StoredClient>,
     pub(crate) blobs: Vec<Blob>,
     /// A client brings the contents, although none of its actions is here.
-    pub(crate) brought: bool,
+    pub(crate) has_client_blobs: bool,
     pub(crate) audit: Vec<AuditEntry>,
     pub(crate) conversations: Vec<StoredConversation>,
     /// Conversations whose records are to be removed, or were.
-    pub(crate) removals: Vec<(String, bool)>,
+    pub(crate) deletions: Vec<(String, bool)>,
     /// An action for one listener only.
-    pub(crate) aside: Option<(Entry, Aside)>,
-    pub(crate) then: Option<Then>,
+    pub(crate) unicast: Option<(ActionEntry, UnicastDelivery)>,
+    pub(crate) after_publish: Option<AfterPublish>,
     pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
 }
 
 impl Batch {
     /// An empty batch of a session (or of the root, with `None`).
-    pub fn new(session: Option<Arc<str>>, durability: Durability) -> Self {
+    pub fn new(session: Option<Arc<str>>, durability: BatchDurability) -> Self {
         Self {
             session,
             durability,
             entries: Vec::new(),
             records: Vec::new(),
-            catalogue: None,
+            catalog: None,
             snapshot: None,
             client: None,
             blobs: Vec::new(),
-            brought: false,
+            has_client_blobs: false,
             audit: Vec::new(),
             conversations: Vec::new(),
-            removals: Vec::new(),
-            aside: None,
-            then: None,
+            deletions: Vec::new(),
+            unicast: None,
+            after_publish: None,
             done: None,
         }
     }
 
     /// Adds an action.
-    pub fn entry(mut self, entry: Entry) -> Self {
+    pub fn entry(mut self, entry: ActionEntry) -> Self {
         self.entries.push(entry);
         self
     }
 
     /// Adds several actions.
-    pub fn entries(mut self, entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub fn entries(mut self, entries: impl IntoIterator<Item = ActionEntry>) -> Self {
         self.entries.extend(entries);
         self
     }
@@ -215,8 +215,8 @@ impl Batch {
     }
 
     /// Adds a change of the catalogue.
-    pub fn catalogue(mut self, change: CatalogueChange) -> Self {
-        self.catalogue = Some(change);
+    pub fn catalog(mut self, change: CatalogChange) -> Self {
+        self.catalog = Some(change);
         self
     }
 
@@ -244,8 +244,8 @@ impl Batch {
     }
 
     /// Adds contents that a client brings although none of its actions is among the batch's: they have to fit the quota, too.
-    pub fn brought(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
-        self.brought = true;
+    pub fn client_blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
+        self.has_client_blobs = true;
         self.blobs(blobs)
     }
 
@@ -262,33 +262,33 @@ impl Batch {
     }
 
     /// Notes that the agent's record of a conversation is still to be removed, or was. Ignored for memory-only batches.
-    pub fn removal(mut self, conversation: impl Into<String>, wanted: bool) -> Self {
-        self.removals.push((conversation.into(), wanted));
+    pub fn deletion(mut self, conversation: impl Into<String>, wanted: bool) -> Self {
+        self.deletions.push((conversation.into(), wanted));
         self
     }
 
     /// Adds an action that one listener hears and nobody else: it is numbered after the others, handed over in the order
     /// of numbers, and neither published nor written.
-    pub fn aside(mut self, entry: Entry, hear: impl FnOnce(Arc<Published>) + Send + 'static) -> Self {
-        self.aside = Some((entry, Box::new(hear)));
+    pub fn unicast(mut self, entry: ActionEntry, hear: impl FnOnce(Arc<PublishedAction>) + Send + 'static) -> Self {
+        self.unicast = Some((entry, Box::new(hear)));
         self
     }
 
     /// Runs `then` right after this batch's publication, before anything later is published.
-    pub fn then(mut self, then: impl FnOnce(u64) + Send + 'static) -> Self {
-        self.then = Some(Box::new(then));
+    pub fn after_publish(mut self, then: impl FnOnce(u64) + Send + 'static) -> Self {
+        self.after_publish = Some(Box::new(then));
         self
     }
 }
 
 // Actions, records, summaries and snapshots hold what people and agents say, and resume tokens.
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for ActionEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
             .field("channel", &self.channel)
-            .field("action", &variant(&*self.action))
-            .field("json", &length(&*self.json))
+            .field("action", &variant_name(&*self.action))
+            .field("json", &byte_length(&*self.action_json))
             .field("origin", &self.origin)
             .finish_non_exhaustive()
     }
@@ -296,18 +296,18 @@ impl fmt::Debug for Entry {
 
 impl fmt::Debug for HostRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostRecord").field("channel", &self.channel).field("json", &length(&self.json)).finish()
+        f.debug_struct("HostRecord").field("channel", &self.channel).field("json", &byte_length(&self.json)).finish()
     }
 }
 
-impl fmt::Debug for CatalogueChange {
+impl fmt::Debug for CatalogChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Put { session, listed, summary } => f
                 .debug_struct("Put")
                 .field("session", session)
                 .field("listed", listed)
-                .field("summary", &length(summary))
+                .field("summary", &byte_length(summary))
                 .finish(),
             Self::Remove { session } => f.debug_struct("Remove").field("session", session).finish(),
         }
@@ -317,7 +317,7 @@ impl fmt::Debug for CatalogueChange {
 impl fmt::Debug for SnapshotRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SnapshotRow")
-            .field("body", &length(&self.body))
+            .field("body", &byte_length(&self.body))
             .field("turns", &self.turns)
             .field("chats", &self.chats)
             .finish()
@@ -330,7 +330,7 @@ impl fmt::Debug for TurnRow {
             .field("chat", &self.chat)
             .field("position", &self.position)
             .field("id", &self.id)
-            .field("body", &length(&self.body))
+            .field("body", &byte_length(&self.body))
             .finish()
     }
 }
@@ -349,7 +349,7 @@ impl fmt::Debug for Batch {
 const FRAME_SLOTS: usize = 4;
 
 /// A numbered action on its way to the subscribers.
-pub struct Published {
+pub struct PublishedAction {
     /// The number.
     pub seq: u64,
     /// The channel.
@@ -365,25 +365,25 @@ pub struct Published {
     frames: [OnceLock<Bytes>; FRAME_SLOTS],
 }
 
-impl fmt::Debug for Published {
+impl fmt::Debug for PublishedAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Published")
             .field("seq", &self.seq)
             .field("channel", &self.channel)
-            .field("action", &variant(&*self.action))
-            .field("json", &length(&*self.action_json))
+            .field("action", &variant_name(&*self.action))
+            .field("json", &byte_length(&*self.action_json))
             .field("origin", &self.origin)
             .finish_non_exhaustive()
     }
 }
 
-impl Published {
-    pub(crate) fn new(seq: u64, entry: Entry) -> Self {
+impl PublishedAction {
+    pub(crate) fn new(seq: u64, entry: ActionEntry) -> Self {
         Self {
             seq,
             channel: entry.channel,
             action: entry.action,
-            action_json: entry.json,
+            action_json: entry.action_json,
             origin: entry.origin,
             rejection: entry.rejection,
             frames: Default::default(),
@@ -403,25 +403,25 @@ impl Published {
     }
 
     /// An envelope that was read back from the journal.
-    pub fn stored(
+    pub fn from_journal(
         seq: u64,
         channel: Arc<str>,
         action: StateAction,
         json: Arc<str>,
         origin: Option<ActionOrigin>,
     ) -> Self {
-        let entry = Entry { channel, action: Arc::new(action), json, origin, rejection: None };
+        let entry = ActionEntry { channel, action: Arc::new(action), action_json: json, origin, rejection: None };
         Self::new(seq, entry)
     }
 
     /// About how much memory it takes.
-    pub fn size(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         // The action itself, its JSON, and a frame that most envelopes get.
         self.action_json.len() * 3 + self.channel.len() + 256
     }
 
     /// The wire frame in a protocol layer's `slot`, made by whoever needs it first and shared by all others.
-    pub fn frame(&self, slot: usize, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
+    pub fn cached_frame(&self, slot: usize, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         match self.frames.get(slot) {
             Some(cell) => cell.get_or_init(|| encode(self)).clone(),
             None => encode(self),
@@ -432,5 +432,5 @@ impl Published {
 /// Takes what has been numbered, in order.
 pub trait Publisher: Send + Sync + 'static {
     /// Called under the sequencer's lock, once per number, in order. Must not block.
-    fn publish(&self, item: &Arc<Published>);
+    fn publish(&self, item: &Arc<PublishedAction>);
 }

@@ -53,7 +53,7 @@ pub(crate) fn write(tx: &Connection, session: &str, seq: i64, blob: &Blob) -> Re
         )?
         .execute(params![blob.hash, blob.content_type, &*blob.body])?;
     if fresh > 0 {
-        count(tx, i64::try_from(blob.body.len()).unwrap_or(i64::MAX))?;
+        add_to_total(tx, i64::try_from(blob.body.len()).unwrap_or(i64::MAX))?;
     }
     tx.prepare_cached(
         "INSERT INTO blob_names (session, hash, named) VALUES (?1, ?2, ?3)
@@ -64,17 +64,22 @@ pub(crate) fn write(tx: &Connection, session: &str, seq: i64, blob: &Blob) -> Re
 }
 
 /// A session is gone: what only it named goes with it.
-pub(crate) fn forget(tx: &Connection, session: &str) -> Result<(), StoreError> {
+pub(crate) fn remove_session(tx: &Connection, session: &str) -> Result<(), StoreError> {
     let hashes: Vec<String> = tx
         .prepare_cached("DELETE FROM blob_names WHERE session = ?1 RETURNING hash")?
         .query_map(params![session], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    remove(tx, &hashes)?;
+    remove_orphans(tx, &hashes)?;
     Ok(())
 }
 
 /// Forgets that a session names contents, unless it did so again after a number.
-pub(crate) fn unname(tx: &Connection, session: &str, hashes: &[String], until: i64) -> Result<(), StoreError> {
+pub(crate) fn remove_references(
+    tx: &Connection,
+    session: &str,
+    hashes: &[String],
+    until: i64,
+) -> Result<(), StoreError> {
     let mut statement = tx.prepare_cached("DELETE FROM blob_names WHERE session = ?1 AND hash = ?2 AND named <= ?3")?;
     for hash in hashes {
         statement.execute(params![session, hash, until])?;
@@ -83,7 +88,7 @@ pub(crate) fn unname(tx: &Connection, session: &str, hashes: &[String], until: i
 }
 
 /// Removes those of some contents that no session names. Tells how many bytes they were.
-pub(crate) fn remove(tx: &Connection, hashes: &[String]) -> Result<i64, StoreError> {
+pub(crate) fn remove_orphans(tx: &Connection, hashes: &[String]) -> Result<i64, StoreError> {
     let mut statement = tx.prepare_cached(
         "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_names WHERE hash = ?1)
          RETURNING length(body)",
@@ -93,17 +98,17 @@ pub(crate) fn remove(tx: &Connection, hashes: &[String]) -> Result<i64, StoreErr
         let bytes: Option<i64> = statement.query_row(params![hash], |row| row.get(0)).optional()?;
         removed += bytes.unwrap_or_default();
     }
-    count(tx, -removed)?;
+    add_to_total(tx, -removed)?;
     Ok(removed)
 }
 
-fn count(tx: &Connection, bytes: i64) -> Result<(), StoreError> {
+fn add_to_total(tx: &Connection, bytes: i64) -> Result<(), StoreError> {
     tx.prepare_cached("UPDATE blob_bytes SET total = MAX(0, total + ?1)")?.execute(params![bytes])?;
     Ok(())
 }
 
 /// How many bytes all contents are together.
-pub(crate) fn total(db: &Connection) -> Result<u64, StoreError> {
+pub(crate) fn total_bytes(db: &Connection) -> Result<u64, StoreError> {
     let total: i64 = db.prepare_cached("SELECT total FROM blob_bytes")?.query_row([], |row| row.get(0))?;
     Ok(u64::try_from(total).unwrap_or_default())
 }

@@ -9,7 +9,7 @@ use rusqlite_migration::{M, Migrations};
 use crate::StoreError;
 
 /// The file's name within the state directory.
-pub(crate) const FILE: &str = "hostler.db";
+pub(crate) const DATABASE_FILE: &str = "hostler.db";
 
 /// Append only: a migration that was released is never edited.
 const MIGRATIONS: &[M<'static>] = &[
@@ -145,8 +145,8 @@ const MIGRATIONS: &[M<'static>] = &[
 
 /// Opens the file for the writer, creating or migrating it.
 pub(crate) fn open_writer(dir: &Path, full: bool) -> Result<Connection, StoreError> {
-    let mut db = Connection::open(dir.join(FILE))?;
-    restrict(&dir.join(FILE));
+    let mut db = Connection::open(dir.join(DATABASE_FILE))?;
+    restrict(&dir.join(DATABASE_FILE));
     db.busy_timeout(Duration::from_secs(5))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     // What `kill -9` may not lose is in the operating system's hands after a commit; power loss takes a sync each.
@@ -160,7 +160,7 @@ pub(crate) fn open_writer(dir: &Path, full: bool) -> Result<Connection, StoreErr
 /// Opens the file for reading beside the writer.
 pub(crate) fn open_reader(dir: &Path) -> Result<Connection, StoreError> {
     let db = Connection::open_with_flags(
-        dir.join(FILE),
+        dir.join(DATABASE_FILE),
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     db.busy_timeout(Duration::from_secs(5))?;
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_database_of_the_first_version_is_brought_up_to_date_and_keeps_its_rows() {
         let dir = tempfile::tempdir().unwrap();
-        let mut old = Connection::open(dir.path().join(FILE)).unwrap();
+        let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 1).unwrap();
         old.execute("INSERT INTO sessions VALUES ('claude:/1', 1, '{}')", []).unwrap();
         drop(old);
@@ -203,27 +203,27 @@ mod tests {
     #[test]
     fn contents_that_were_there_before_they_were_counted_are_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let mut old = Connection::open(dir.path().join(FILE)).unwrap();
+        let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 4).unwrap();
         old.execute("INSERT INTO blobs VALUES ('a', 'text/plain', x'010203'), ('b', 'text/plain', x'04')", []).unwrap();
         drop(old);
         let db = open_writer(dir.path(), false).unwrap();
-        assert_eq!(crate::blob::total(&db).unwrap(), 4);
+        assert_eq!(crate::blob::total_bytes(&db).unwrap(), 4);
     }
 
     #[test]
     fn turns_that_were_there_before_they_had_names_are_found_by_them() {
         let dir = tempfile::tempdir().unwrap();
-        let mut old = Connection::open(dir.path().join(FILE)).unwrap();
+        let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 5).unwrap();
         let rows = r#"INSERT INTO turns VALUES
             ('c', 0, 's', '{"id":"t1"}'), ('c', 1, 's', 'not JSON'), ('d', 0, 's', '{"id":"t3"}')"#;
         old.execute(rows, []).unwrap();
         drop(old);
         let db = open_writer(dir.path(), false).unwrap();
-        assert_eq!(crate::turns::place(&db, "s", "t1").unwrap(), Some(("c".to_owned(), 0)));
-        assert_eq!(crate::turns::place(&db, "s", "t2").unwrap(), None);
-        let stored = crate::reader::session(&db, "s").unwrap();
+        assert_eq!(crate::turns::find(&db, "s", "t1").unwrap(), Some(("c".to_owned(), 0)));
+        assert_eq!(crate::turns::find(&db, "s", "t2").unwrap(), None);
+        let stored = crate::queries::load_session(&db, "s").unwrap();
         let bodies: Vec<_> = stored.turns.iter().map(|turn| (&*turn.chat, &*turn.body)).collect();
         assert_eq!(bodies, [("c", r#"{"id":"t1"}"#), ("c", "not JSON"), ("d", r#"{"id":"t3"}"#)]);
     }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn sessions_that_were_there_before_their_conversations_were_noted_have_theirs() {
         let dir = tempfile::tempdir().unwrap();
-        let mut old = Connection::open(dir.path().join(FILE)).unwrap();
+        let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 6).unwrap();
         let [first, cleared, second] = [1, 2, 3].map(|n| format!("00000000-0000-4000-8000-{n:012}"));
         let rows = format!(
@@ -247,7 +247,7 @@ mod tests {
         old.execute_batch(&rows).unwrap();
         drop(old);
         let db = open_writer(dir.path(), false).unwrap();
-        let known = crate::reader::conversations(&db).unwrap();
+        let known = crate::queries::conversations(&db).unwrap();
         let mut known: Vec<_> = known.iter().map(|known| (&*known.id, known.session.as_deref())).collect();
         known.sort_unstable();
         assert_eq!(known, [(&*first, Some("s")), (&*cleared, Some("s")), (&*second, Some("t"))]);
@@ -257,7 +257,7 @@ mod tests {
     fn a_database_of_a_newer_version_is_refused_and_untouched() {
         let dir = tempfile::tempdir().unwrap();
         drop(open_writer(dir.path(), false).unwrap());
-        let db = Connection::open(dir.path().join(FILE)).unwrap();
+        let db = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         db.pragma_update(None, "user_version", 99).unwrap();
         drop(db);
         assert!(matches!(open_writer(dir.path(), false), Err(StoreError::TooNew)));

@@ -11,31 +11,31 @@
 mod audit;
 mod batch;
 mod blob;
-mod collect;
+mod blob_cleanup;
+mod blob_collector;
+mod blob_quota;
 mod database;
 mod error;
-mod keeper;
-mod quota;
-mod reader;
-mod readers;
+mod pending_rows;
+mod queries;
+mod reader_pool;
 mod retention;
-mod rows;
+mod retention_sweeper;
 mod sequencer;
 mod store;
-mod sweep;
 mod turns;
 mod writer;
 
 pub use audit::{AuditEntry, AuditRow};
 pub use batch::{
-    Batch, CatalogueChange, ChatRow, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, StoredClient,
-    StoredConversation, TurnRow,
+    ActionEntry, Batch, BatchDurability, CatalogChange, ChatRow, HostRecord, PublishedAction, Publisher, SnapshotRow,
+    StoredClient, StoredConversation, TurnRow,
 };
 pub use blob::Blob;
+pub use blob_quota::BlobOptions;
 pub use error::StoreError;
-pub use quota::BlobOptions;
-pub use reader::{JournalRow, StoredSession, StoredState};
-pub use retention::Retention;
+pub use queries::{JournalRow, StoredSession, StoredSessionState};
+pub use retention::JournalRetention;
 pub use sequencer::Sequencer;
-pub use store::{Life, Store, StoreOptions};
-pub use turns::{Page, StoredTurn, TurnName};
+pub use store::{SequenceAtStart, Store, StoreOptions};
+pub use turns::{StoredTurn, StoredTurnRef, TurnPageLimits};

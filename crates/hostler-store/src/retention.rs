@@ -12,36 +12,41 @@ use crate::StoreError;
 
 /// Bounds of the replayable past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
+pub struct JournalRetention {
     /// How old a row may become, in milliseconds.
-    pub age_ms: i64,
+    pub max_age_ms: i64,
     /// How many bytes of rows are kept.
-    pub bytes: i64,
+    pub max_bytes: i64,
     /// How long the identity of a client is kept that does not come back, in milliseconds.
-    pub clients_ms: i64,
+    pub max_client_age_ms: i64,
     /// How often old rows are looked for, at most; an idle store is left alone.
-    pub interval: Duration,
+    pub sweep_interval: Duration,
 }
 
-impl Default for Retention {
+impl Default for JournalRetention {
     fn default() -> Self {
         const DAY: i64 = 24 * 60 * 60 * 1000;
-        Self { age_ms: DAY, bytes: 64 * 1024 * 1024, clients_ms: 30 * DAY, interval: Duration::from_secs(30) }
+        Self {
+            max_age_ms: DAY,
+            max_bytes: 64 * 1024 * 1024,
+            max_client_age_ms: 30 * DAY,
+            sweep_interval: Duration::from_secs(30),
+        }
     }
 }
 
-impl Retention {
+impl JournalRetention {
     /// How far marks are apart at least: what is removed is that much coarser than what was asked for.
     pub(crate) fn mark_interval(self) -> Duration {
-        self.interval / 30
+        self.sweep_interval / 30
     }
 }
 
 /// How many rows one step removes at most, so that nobody waits long behind it.
-const STEP: i64 = 5_000;
+const SWEEP_BATCH_ROWS: i64 = 5_000;
 
 /// Notes that everything up to `seq` was written by now, and how many bytes that made in all.
-pub(crate) fn mark(db: &Connection, seq: i64, now_ms: i64, bytes: i64) -> Result<(), StoreError> {
+pub(crate) fn write_mark(db: &Connection, seq: i64, now_ms: i64, bytes: i64) -> Result<(), StoreError> {
     db.prepare_cached("INSERT OR REPLACE INTO marks (seq, at_ms, bytes) VALUES (?1, ?2, ?3)")?
         .execute(params![seq, now_ms, bytes])?;
     Ok(())
@@ -54,12 +59,17 @@ pub(crate) fn total_bytes(db: &Connection) -> Result<i64, StoreError> {
 
 /// Removes a step's worth of rows that are neither needed for replay nor for a session's state. Tells whether there may
 /// be more.
-pub(crate) fn sweep(db: &mut Connection, retention: Retention, now_ms: i64) -> Result<bool, StoreError> {
-    db.prepare_cached("DELETE FROM clients WHERE seen_ms < ?1")?.execute(params![now_ms - retention.clients_ms])?;
+pub(crate) fn remove_expired_rows(
+    db: &mut Connection,
+    retention: JournalRetention,
+    now_ms: i64,
+) -> Result<bool, StoreError> {
+    db.prepare_cached("DELETE FROM clients WHERE seen_ms < ?1")?
+        .execute(params![now_ms - retention.max_client_age_ms])?;
     let total = total_bytes(db)?;
     let cutoff: Option<i64> = db
         .prepare_cached("SELECT MAX(seq) FROM marks WHERE at_ms < ?1 OR bytes < ?2")?
-        .query_row(params![now_ms - retention.age_ms, total - retention.bytes], |row| row.get(0))
+        .query_row(params![now_ms - retention.max_age_ms, total - retention.max_bytes], |row| row.get(0))
         .optional()?
         .flatten();
     let Some(cutoff) = cutoff else { return Ok(false) };
@@ -71,12 +81,12 @@ pub(crate) fn sweep(db: &mut Connection, retention: Retention, now_ms: i64) -> R
              JOIN snapshots s ON s.session = c.session
              WHERE j.seq <= ?1 AND j.seq <= s.seq
              ORDER BY j.seq LIMIT ?2)",
-        params![cutoff, STEP],
+        params![cutoff, SWEEP_BATCH_ROWS],
     )?;
     tx.execute("UPDATE reserved SET replay_from = MAX(replay_from, ?1)", params![cutoff])?;
     tx.execute("DELETE FROM marks WHERE seq < ?1", params![cutoff])?;
     tx.commit()?;
-    Ok(i64::try_from(removed).is_ok_and(|removed| removed == STEP))
+    Ok(i64::try_from(removed).is_ok_and(|removed| removed == SWEEP_BATCH_ROWS))
 }
 
 #[cfg(test)]
@@ -97,7 +107,7 @@ mod tests {
                 seq += 1;
                 db.execute("INSERT INTO journal VALUES (?1, ?2, 0, '0123456789', NULL, NULL)", params![seq, channel])
                     .unwrap();
-                mark(&db, seq, seq, 10 * seq).unwrap();
+                write_mark(&db, seq, seq, 10 * seq).unwrap();
             }
         }
         (dir, db)
@@ -116,20 +126,20 @@ mod tests {
         db.query_row("SELECT replay_from FROM reserved", [], |row| row.get(0)).unwrap()
     }
 
-    fn bounds(age_ms: i64, bytes: i64) -> Retention {
-        Retention { age_ms, bytes, ..Retention::default() }
+    fn bounds(age_ms: i64, bytes: i64) -> JournalRetention {
+        JournalRetention { max_age_ms: age_ms, max_bytes: bytes, ..JournalRetention::default() }
     }
 
     #[test]
     fn rows_that_are_too_old_go_once_a_snapshot_covers_them() {
         let (_dir, mut db) = journal(&["claude:/1"]);
-        assert!(!sweep(&mut db, bounds(5, NEVER), 10).unwrap(), "one step was enough");
+        assert!(!remove_expired_rows(&mut db, bounds(5, NEVER), 10).unwrap(), "one step was enough");
         assert_eq!(left(&db), (1..=10).collect::<Vec<_>>(), "nothing covers them");
         covered(&db, "claude:/1", 3);
-        sweep(&mut db, bounds(5, NEVER), 10).unwrap();
+        remove_expired_rows(&mut db, bounds(5, NEVER), 10).unwrap();
         assert_eq!(left(&db), (4..=10).collect::<Vec<_>>(), "what the snapshot lacks stays, however old");
         covered(&db, "claude:/1", 10);
-        sweep(&mut db, bounds(5, NEVER), 10).unwrap();
+        remove_expired_rows(&mut db, bounds(5, NEVER), 10).unwrap();
         assert_eq!(left(&db), (5..=10).collect::<Vec<_>>(), "what is young enough stays");
         assert_eq!(replay_from(&db), 4);
     }
@@ -138,10 +148,10 @@ mod tests {
     fn rows_beyond_the_bytes_go_once_a_snapshot_covers_them() {
         let (_dir, mut db) = journal(&["claude:/1", "claude:/2"]);
         covered(&db, "claude:/1", 10);
-        sweep(&mut db, bounds(NEVER, 50), 20).unwrap();
+        remove_expired_rows(&mut db, bounds(NEVER, 50), 20).unwrap();
         assert_eq!(left(&db), (11..=20).collect::<Vec<_>>(), "the other session has no snapshot");
         covered(&db, "claude:/2", 20);
-        sweep(&mut db, bounds(NEVER, 50), 20).unwrap();
+        remove_expired_rows(&mut db, bounds(NEVER, 50), 20).unwrap();
         assert_eq!(left(&db), (15..=20).collect::<Vec<_>>(), "at least as many bytes as were asked for");
         assert_eq!(replay_from(&db), 14);
     }
@@ -150,7 +160,7 @@ mod tests {
     fn within_its_bounds_nothing_goes() {
         let (_dir, mut db) = journal(&["claude:/1"]);
         covered(&db, "claude:/1", 10);
-        sweep(&mut db, bounds(10, 100), 10).unwrap();
+        remove_expired_rows(&mut db, bounds(10, 100), 10).unwrap();
         assert_eq!(left(&db).len(), 10);
         assert_eq!(replay_from(&db), 0);
     }
@@ -159,7 +169,8 @@ mod tests {
     fn clients_are_forgotten_when_they_stay_away_for_too_long() {
         let (_dir, mut db) = journal(&[]);
         db.execute("INSERT INTO clients (id, seen_ms) VALUES ('early', 1), ('late', 9)", []).unwrap();
-        sweep(&mut db, Retention { clients_ms: 5, ..Retention::default() }, 10).unwrap();
+        remove_expired_rows(&mut db, JournalRetention { max_client_age_ms: 5, ..JournalRetention::default() }, 10)
+            .unwrap();
         let left: Vec<String> = db
             .prepare("SELECT id FROM clients")
             .unwrap()

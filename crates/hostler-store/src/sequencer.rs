@@ -13,35 +13,35 @@ use std::time::Instant;
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::batch::{Aside, Batch, Durability, Published, Publisher, Then};
-use crate::rows::Row;
-use crate::store::{Life, StoreOptions};
-use crate::sweep::Order;
-use crate::{BlobOptions, StoreError, blob, collect, database, writer};
+use crate::batch::{AfterPublish, Batch, BatchDurability, PublishedAction, Publisher, UnicastDelivery};
+use crate::blob_cleanup::CleanupJob;
+use crate::pending_rows::PendingRow;
+use crate::store::{SequenceAtStart, StoreOptions};
+use crate::{BlobOptions, StoreError, blob, blob_collector, database, writer};
 
 /// How many batches may be unwritten at once. When the disk is that far behind, actors wait for it.
-const MAX_UNWRITTEN: usize = 65_536;
+const MAX_UNWRITTEN_BATCHES: usize = 65_536;
 
 /// How many callers may wait for the collector at once; the others do without it.
-const MAX_ASKING: usize = 64;
+const MAX_COLLECTOR_WAITERS: usize = 64;
 
 /// Numbers are reserved durably in blocks of this size; a restart begins above the reserved block.
-pub(crate) const BLOCK: u64 = 65_536;
+pub(crate) const SEQ_BLOCK_SIZE: u64 = 65_536;
 
 /// The way in for everything that changes state. Cheap to clone.
 #[derive(Clone)]
 pub struct Sequencer {
-    shared: Arc<Shared>,
+    shared: Arc<SequencerShared>,
 }
 
-pub(crate) struct Shared {
-    pub(crate) inner: Mutex<Inner>,
-    pub(crate) wake: Condvar,
+pub(crate) struct SequencerShared {
+    pub(crate) state: Mutex<SequencerState>,
+    pub(crate) writer_wake: Condvar,
     pub(crate) publisher: Arc<dyn Publisher>,
     /// One permit for each batch that is submitted and not yet written.
-    pub(crate) room: Semaphore,
+    pub(crate) write_permits: Semaphore,
     /// How many bytes all contents were together when the writer last looked.
-    pub(crate) stored: AtomicU64,
+    pub(crate) stored_blob_bytes: AtomicU64,
     pub(crate) blobs: BlobOptions,
     /// The way to the collector, until the end.
     collector: Mutex<Option<SyncSender<oneshot::Sender<()>>>>,
@@ -49,61 +49,64 @@ pub(crate) struct Shared {
 }
 
 /// What the lock guards.
-pub(crate) struct Inner {
+pub(crate) struct SequencerState {
     /// The last number given out.
-    pub(crate) seq: u64,
+    pub(crate) last_seq: u64,
     /// Numbers up to and including this one may be given out.
-    pub(crate) reserved: u64,
+    pub(crate) reserved_until: u64,
     /// Batches that wait for the writer, in order.
     pub(crate) waiting: VecDeque<Batch>,
     /// Published stream rows that are not committed yet, in order.
-    pub(crate) unsaved: Vec<Row>,
+    pub(crate) unsaved: Vec<PendingRow>,
     /// Permits that the unsaved rows hold.
     pub(crate) unsaved_batches: usize,
     /// When the oldest of them was published.
     pub(crate) unsaved_since: Option<Instant>,
     /// What the writer is to take away next.
-    pub(crate) order: Option<Order>,
+    pub(crate) cleanup_job: Option<CleanupJob>,
     /// Whether the writer is between numbering and publishing.
-    pub(crate) committing: bool,
+    pub(crate) is_committing: bool,
     /// Whether no further batch is taken.
-    pub(crate) stopping: bool,
+    pub(crate) is_stopping: bool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        locked(&self.inner)
+impl SequencerShared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SequencerState> {
+        lock_mutex(&self.state)
     }
 }
 
 impl Sequencer {
-    pub(crate) fn start(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<(Self, Life), StoreError> {
+    pub(crate) fn start(
+        options: &StoreOptions,
+        publisher: Arc<dyn Publisher>,
+    ) -> Result<(Self, SequenceAtStart), StoreError> {
         let mut db = database::open_writer(&options.dir, options.full_durability)?;
-        let life = writer::begin_life(&mut db)?;
-        let first = life.before;
+        let life = writer::reserve_first_block(&mut db)?;
+        let first = life.base_seq;
         let reader = database::open_reader(&options.dir)?;
         let (retention, blobs) = (options.retention, options.blobs);
-        let (ask, asked) = sync_channel(MAX_ASKING);
-        let shared = Arc::new(Shared {
-            inner: Mutex::new(Inner {
-                seq: first,
-                reserved: first + BLOCK,
+        let (ask, asked) = sync_channel(MAX_COLLECTOR_WAITERS);
+        let shared = Arc::new(SequencerShared {
+            state: Mutex::new(SequencerState {
+                last_seq: first,
+                reserved_until: first + SEQ_BLOCK_SIZE,
                 waiting: VecDeque::new(),
                 unsaved: Vec::new(),
                 unsaved_batches: 0,
                 unsaved_since: None,
-                order: None,
-                committing: false,
-                stopping: false,
+                cleanup_job: None,
+                is_committing: false,
+                is_stopping: false,
             }),
-            wake: Condvar::new(),
+            writer_wake: Condvar::new(),
             publisher,
-            room: Semaphore::new(MAX_UNWRITTEN),
-            stored: AtomicU64::new(blob::total(&db)?),
+            write_permits: Semaphore::new(MAX_UNWRITTEN_BATCHES),
+            stored_blob_bytes: AtomicU64::new(blob::total_bytes(&db)?),
             blobs,
             collector: Mutex::new(Some(ask)),
             threads: Mutex::new(Vec::new()),
@@ -111,13 +114,13 @@ impl Sequencer {
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
             let failed = |error| StoreError::Database(format!("a thread could not be started: {error}"));
-            locked(&shared.threads).push(thread.map_err(failed)?);
+            lock_mutex(&shared.threads).push(thread.map_err(failed)?);
             Ok::<_, StoreError>(())
         };
         let (sequencer, writer, collector) =
             (Self { shared: Arc::clone(&shared) }, Arc::clone(&shared), Arc::clone(&shared));
         spawn("hostler-journal", Box::new(move || writer::run(&writer, db, retention)))?;
-        spawn("hostler-blobs", Box::new(move || collect::run(&collector, &reader, blobs, &asked)))
+        spawn("hostler-blobs", Box::new(move || blob_collector::run(&collector, &reader, blobs, &asked)))
             .inspect_err(|_| sequencer.close())?;
         Ok((sequencer, life))
     }
@@ -128,11 +131,14 @@ impl Sequencer {
     /// # Errors
     /// [`StoreError::Stopped`] after [`Sequencer::stop`].
     pub async fn submit(&self, batch: Batch) -> Result<(), StoreError> {
-        let brought = batch.brings();
-        if brought > 0 && self.shared.stored.load(Ordering::Relaxed).saturating_add(brought) > self.shared.blobs.quota {
-            self.collect().await;
+        let brought = batch.client_blob_bytes();
+        if brought > 0
+            && self.shared.stored_blob_bytes.load(Ordering::Relaxed).saturating_add(brought)
+                > self.shared.blobs.quota_bytes
+        {
+            self.request_collection().await;
         }
-        let permit = self.shared.room.acquire().await.map_err(|_| StoreError::Stopped)?;
+        let permit = self.shared.write_permits.acquire().await.map_err(|_| StoreError::Stopped)?;
         // Given back by the writer, when the batch is written.
         permit.forget();
         self.enqueue(batch)
@@ -150,14 +156,15 @@ impl Sequencer {
     }
 
     /// The last number that was given out.
-    pub fn current(&self) -> u64 {
-        self.shared.lock().seq
+    pub fn current_seq(&self) -> u64 {
+        self.shared.lock().last_seq
     }
 
     /// Makes room, as far as there are contents that nothing names. The writer decides whether that was enough.
-    async fn collect(&self) {
+    async fn request_collection(&self) {
         let (sender, over) = oneshot::channel();
-        let asked = locked(&self.shared.collector).as_ref().is_some_and(|collector| collector.try_send(sender).is_ok());
+        let asked =
+            lock_mutex(&self.shared.collector).as_ref().is_some_and(|collector| collector.try_send(sender).is_ok());
         if asked {
             // A collector that ends has nothing to say.
             let _ = over.await;
@@ -166,16 +173,16 @@ impl Sequencer {
 
     /// Takes no further batch; what waits is still written.
     pub(crate) fn close(&self) {
-        self.shared.room.close();
-        self.shared.lock().stopping = true;
-        drop(locked(&self.shared.collector).take());
-        self.shared.wake.notify_all();
+        self.shared.write_permits.close();
+        self.shared.lock().is_stopping = true;
+        drop(lock_mutex(&self.shared.collector).take());
+        self.shared.writer_wake.notify_all();
     }
 
     /// Writes everything that is waiting, then ends the store's threads. Twice is the same as once.
     pub async fn stop(&self) {
         self.close();
-        let threads = std::mem::take(&mut *locked(&self.shared.threads));
+        let threads = std::mem::take(&mut *lock_mutex(&self.shared.threads));
         for thread in threads {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(joined, Ok(Ok(()))) {
@@ -186,113 +193,122 @@ impl Sequencer {
 
     fn enqueue(&self, batch: Batch) -> Result<(), StoreError> {
         let mut inner = self.shared.lock();
-        if inner.stopping {
+        if inner.is_stopping {
             return Err(StoreError::Stopped);
         }
-        let inline = batch.durability != Durability::Durable
-            && !inner.committing
+        let inline = batch.durability != BatchDurability::Durable
+            && !inner.is_committing
             && inner.waiting.is_empty()
-            && inner.seq + batch.numbers() <= inner.reserved;
+            && inner.last_seq + batch.seq_count() <= inner.reserved_until;
         if !inline {
             inner.waiting.push_back(batch);
             drop(inner);
-            self.shared.wake.notify_one();
+            self.shared.writer_wake.notify_one();
             return Ok(());
         }
 
-        let written = batch.durability == Durability::Memory;
+        let written = batch.durability == BatchDurability::Memory;
         let wake = inner.unsaved_since.is_none() && !written;
-        let numbered = number(&mut inner.seq, batch);
-        publish(&*self.shared.publisher, numbered.said, inner.seq);
+        let numbered = assign_seqs(&mut inner.last_seq, batch);
+        publish_batch(&*self.shared.publisher, numbered.output, inner.last_seq);
         if written {
-            self.shared.room.add_permits(1);
+            self.shared.write_permits.add_permits(1);
         } else {
             inner.unsaved.extend(numbered.rows);
             inner.unsaved_batches += 1;
             inner.unsaved_since.get_or_insert_with(Instant::now);
         }
-        let due = inner.unsaved.len() >= writer::EAGER_ROWS;
+        let due = inner.unsaved.len() >= writer::MAX_UNSAVED_ROWS;
         drop(inner);
         if wake || due {
-            self.shared.wake.notify_one();
+            self.shared.writer_wake.notify_one();
         }
         Ok(())
     }
 }
 
 /// A batch whose numbers are fixed.
-pub(crate) struct Numbered {
-    pub(crate) rows: Vec<Row>,
-    pub(crate) said: Said,
-    pub(crate) durability: Durability,
+pub(crate) struct NumberedBatch {
+    pub(crate) rows: Vec<PendingRow>,
+    pub(crate) output: BatchOutput,
+    pub(crate) durability: BatchDurability,
     /// Whether a client brings contents with it.
-    pub(crate) brought: bool,
+    pub(crate) has_client_blobs: bool,
 }
 
 /// What is heard of a batch.
-pub(crate) struct Said {
-    pub(crate) items: Vec<Arc<Published>>,
-    pub(crate) aside: Option<(Arc<Published>, Aside)>,
-    pub(crate) then: Option<Then>,
+pub(crate) struct BatchOutput {
+    pub(crate) items: Vec<Arc<PublishedAction>>,
+    pub(crate) unicast: Option<(Arc<PublishedAction>, UnicastDelivery)>,
+    pub(crate) after_publish: Option<AfterPublish>,
     pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
 }
 
-impl Said {
+impl BatchOutput {
     /// The last number of the batch; the one before it, if it has none.
-    pub(crate) fn last(&self, before: u64) -> u64 {
-        let aside = self.aside.as_ref().map(|(item, _)| item);
+    pub(crate) fn last_seq(&self, before: u64) -> u64 {
+        let aside = self.unicast.as_ref().map(|(item, _)| item);
         aside.or(self.items.last()).map_or(before, |item| item.seq)
     }
 }
 
 /// Gives a batch its numbers: records first, then actions, so that a replay knows the facts before their effects.
-pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
-    let keep = batch.durability != Durability::Memory;
-    let brought = batch.brings() > 0;
+pub(crate) fn assign_seqs(seq: &mut u64, batch: Batch) -> NumberedBatch {
+    let keep = batch.durability != BatchDurability::Memory;
+    let brought = batch.client_blob_bytes() > 0;
     let mut rows = Vec::new();
     if keep {
         for record in batch.records {
             *seq += 1;
-            rows.push(Row::record(*seq, batch.session.clone(), record));
+            rows.push(PendingRow::record(*seq, batch.session.clone(), record));
         }
     }
     let mut items = Vec::with_capacity(batch.entries.len());
     for entry in batch.entries {
         *seq += 1;
         if keep && entry.rejection.is_none() {
-            rows.push(Row::action(*seq, batch.session.clone(), &entry));
+            rows.push(PendingRow::action(*seq, batch.session.clone(), &entry));
         }
-        items.push(Arc::new(Published::new(*seq, entry)));
+        items.push(Arc::new(PublishedAction::new(*seq, entry)));
     }
-    let aside = batch.aside.map(|(entry, hear)| {
+    let aside = batch.unicast.map(|(entry, hear)| {
         *seq += 1;
-        (Arc::new(Published::new(*seq, entry)), hear)
+        (Arc::new(PublishedAction::new(*seq, entry)), hear)
     });
     if keep {
         if let Some(session) = &batch.session {
-            let blob = |blob| Row::Blob { session: Arc::clone(session), seq: *seq, blob };
+            let blob = |blob| PendingRow::Blob { session: Arc::clone(session), seq: *seq, blob };
             rows.extend(batch.blobs.into_iter().map(blob));
-            rows.extend(batch.audit.into_iter().map(|entry| Row::Audit { session: Arc::clone(session), entry }));
+            rows.extend(batch.audit.into_iter().map(|entry| PendingRow::Audit { session: Arc::clone(session), entry }));
         }
-        rows.extend(batch.catalogue.map(Row::Catalogue));
-        rows.extend(batch.conversations.into_iter().map(Row::Conversation));
-        rows.extend(batch.removals.into_iter().map(|(conversation, wanted)| Row::Removal { conversation, wanted }));
-        rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| Row::Snapshot { session, seq: *seq, row }));
-        rows.extend(batch.client.map(Row::Client));
+        rows.extend(batch.catalog.map(PendingRow::Catalog));
+        rows.extend(batch.conversations.into_iter().map(PendingRow::Conversation));
+        rows.extend(
+            batch
+                .deletions
+                .into_iter()
+                .map(|(conversation, wanted)| PendingRow::PendingDeletion { conversation, is_pending: wanted }),
+        );
+        rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| PendingRow::Snapshot {
+            session,
+            seq: *seq,
+            row,
+        }));
+        rows.extend(batch.client.map(PendingRow::Client));
     }
-    let said = Said { items, aside, then: batch.then, done: batch.done };
-    Numbered { rows, said, durability: batch.durability, brought }
+    let said = BatchOutput { items, unicast: aside, after_publish: batch.after_publish, done: batch.done };
+    NumberedBatch { rows, output: said, durability: batch.durability, has_client_blobs: brought }
 }
 
-pub(crate) fn publish(publisher: &dyn Publisher, said: Said, seq: u64) {
-    let last = said.last(seq);
+pub(crate) fn publish_batch(publisher: &dyn Publisher, said: BatchOutput, seq: u64) {
+    let last = said.last_seq(seq);
     for item in &said.items {
         publisher.publish(item);
     }
-    if let Some((item, hear)) = said.aside {
+    if let Some((item, hear)) = said.unicast {
         hear(item);
     }
-    if let Some(then) = said.then {
+    if let Some(then) = said.after_publish {
         then(last);
     }
     if let Some(done) = said.done {
@@ -302,14 +318,14 @@ pub(crate) fn publish(publisher: &dyn Publisher, said: Said, seq: u64) {
 }
 
 impl Batch {
-    fn numbers(&self) -> u64 {
-        (self.entries.len() + self.records.len() + usize::from(self.aside.is_some())) as u64
+    fn seq_count(&self) -> u64 {
+        (self.entries.len() + self.records.len() + usize::from(self.unicast.is_some())) as u64
     }
 
     /// How many bytes of contents a client brings with it. What agents put out does not count.
-    fn brings(&self) -> u64 {
-        let of_a_client = self.brought || self.entries.iter().any(|entry| entry.origin.is_some());
-        let client = self.durability == Durability::Durable && of_a_client;
+    fn client_blob_bytes(&self) -> u64 {
+        let of_a_client = self.has_client_blobs || self.entries.iter().any(|entry| entry.origin.is_some());
+        let client = self.durability == BatchDurability::Durable && of_a_client;
         if client { self.blobs.iter().map(|blob| blob.body().len() as u64).sum() } else { 0 }
     }
 }

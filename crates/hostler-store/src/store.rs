@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::batch::{Publisher, StoredClient, StoredConversation};
-use crate::reader::{self, JournalRow, StoredSession, StoredState};
-use crate::readers::Readers;
-use crate::retention::Retention;
+use crate::queries::{self, JournalRow, StoredSession, StoredSessionState};
+use crate::reader_pool::ReaderPool;
+use crate::retention::JournalRetention;
 use crate::sequencer::Sequencer;
-use crate::turns::{self, Page, StoredTurn, TurnName};
+use crate::turns::{self, StoredTurn, StoredTurnRef, TurnPageLimits};
 use crate::{AuditRow, Blob, BlobOptions, StoreError, audit, blob};
 
 /// Where the store lives.
@@ -20,7 +20,7 @@ pub struct StoreOptions {
     /// Whether acceptances must survive a power failure: a sync for each commit.
     pub full_durability: bool,
     /// How much of the past is kept for clients that come back.
-    pub retention: Retention,
+    pub retention: JournalRetention,
     /// How contents are kept.
     pub blobs: BlobOptions,
 }
@@ -28,24 +28,29 @@ pub struct StoreOptions {
 impl StoreOptions {
     /// The usual store in a directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), full_durability: false, retention: Retention::default(), blobs: BlobOptions::default() }
+        Self {
+            dir: dir.into(),
+            full_durability: false,
+            retention: JournalRetention::default(),
+            blobs: BlobOptions::default(),
+        }
     }
 }
 
 /// What was there when this host's life began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life {
+pub struct SequenceAtStart {
     /// The last number before this life; every number of this life is above it.
-    pub before: u64,
+    pub base_seq: u64,
     /// The last number that an earlier life wrote down.
-    pub last_durable: u64,
+    pub last_durable_seq: u64,
 }
 
 /// The opened store: the way in for writers, and the readers beside it.
 pub struct Store {
     sequencer: Sequencer,
-    readers: Arc<Readers>,
-    life: Life,
+    reader_pool: Arc<ReaderPool>,
+    sequence_at_start: SequenceAtStart,
 }
 
 impl Store {
@@ -55,8 +60,8 @@ impl Store {
     /// If the file cannot be opened, created or migrated.
     pub fn open(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<Self, StoreError> {
         let (sequencer, life) = Sequencer::start(options, publisher)?;
-        let readers = Arc::new(Readers::open(&options.dir)?);
-        Ok(Self { sequencer, readers, life })
+        let readers = Arc::new(ReaderPool::open(&options.dir)?);
+        Ok(Self { sequencer, reader_pool: readers, sequence_at_start: life })
     }
 
     /// The way in.
@@ -69,7 +74,7 @@ impl Store {
     /// # Errors
     /// If the catalogue cannot be read.
     pub async fn sessions(&self) -> Result<Vec<StoredSession>, StoreError> {
-        self.read(reader::sessions).await
+        self.query(queries::sessions).await
     }
 
     /// The agents' conversations that belong to a session, or did until a person deleted them.
@@ -77,90 +82,95 @@ impl Store {
     /// # Errors
     /// If the store cannot be read.
     pub async fn conversations(&self) -> Result<Vec<StoredConversation>, StoreError> {
-        self.read(reader::conversations).await
+        self.query(queries::conversations).await
     }
 
     /// The conversations that a person has deleted and whose records may still be there.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn removals(&self) -> Result<Vec<String>, StoreError> {
-        self.read(reader::removals).await
+    pub async fn pending_deletions(&self) -> Result<Vec<String>, StoreError> {
+        self.query(queries::pending_deletions).await
     }
 
     /// The chats whose first turns are still to come, although later ones are there.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn headless_chats(&self) -> Result<Vec<String>, StoreError> {
-        self.read(turns::headless).await
+    pub async fn chats_missing_start(&self) -> Result<Vec<String>, StoreError> {
+        self.query(turns::chats_missing_start).await
     }
 
     /// What was there when this life began.
-    pub fn life(&self) -> Life {
-        self.life
+    pub fn sequence_at_start(&self) -> SequenceAtStart {
+        self.sequence_at_start
     }
 
     /// Everything that is stored of a session: its last snapshot, its ended turns, and the journal after the snapshot.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn session(&self, session: &str) -> Result<StoredState, StoreError> {
+    pub async fn load_session(&self, session: &str) -> Result<StoredSessionState, StoreError> {
         let session = session.to_owned();
-        self.read(move |db| reader::session(db, &session)).await
+        self.query(move |db| queries::load_session(db, &session)).await
     }
 
     /// Turns of a chat between two places, in their order: as many as the page allows.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn turns(&self, chat: &str, between: Range<usize>, page: Page) -> Result<Vec<StoredTurn>, StoreError> {
+    pub async fn load_turns(
+        &self,
+        chat: &str,
+        between: Range<usize>,
+        page: TurnPageLimits,
+    ) -> Result<Vec<StoredTurn>, StoreError> {
         let chat = chat.to_owned();
-        self.read(move |db| turns::page(db, &chat, between, page)).await
+        self.query(move |db| turns::load_page(db, &chat, between, page)).await
     }
 
     /// The chat of a session that has a turn of this name, and the turn's place in it.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn turn(&self, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
+    pub async fn find_turn(&self, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
         let (session, id) = (session.to_owned(), id.to_owned());
-        self.read(move |db| turns::place(db, &session, &id)).await
+        self.query(move |db| turns::find(db, &session, &id)).await
     }
 
     /// The names and places of all ended turns of a session, in no particular order.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn turn_names(&self, session: &str) -> Result<Vec<TurnName>, StoreError> {
+    pub async fn turn_index(&self, session: &str) -> Result<Vec<StoredTurnRef>, StoreError> {
         let session = session.to_owned();
-        self.read(move |db| turns::names(db, &session)).await
+        self.query(move |db| turns::load_index(db, &session)).await
     }
 
     /// The number at which each session was written down last: as long as it is the same, so are the session's rows.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn snapshots(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        self.read(reader::snapshots).await
+    pub async fn snapshot_seqs(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        self.query(queries::snapshot_seqs).await
     }
 
     /// The same of one session; `None` if it was not written down yet.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn snapshot_of(&self, session: &str) -> Result<Option<u64>, StoreError> {
+    pub async fn snapshot_seq(&self, session: &str) -> Result<Option<u64>, StoreError> {
         let session = session.to_owned();
-        self.read(move |db| reader::snapshot_of(db, &session)).await
+        self.query(move |db| queries::snapshot_seq(db, &session)).await
     }
 
     /// The id of the turn at a place of a chat.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn turn_at(&self, chat: &str, position: usize) -> Result<Option<String>, StoreError> {
+    pub async fn turn_id_at(&self, chat: &str, position: usize) -> Result<Option<String>, StoreError> {
         let chat = chat.to_owned();
-        self.read(move |db| turns::at(db, &chat, position)).await
+        self.query(move |db| turns::turn_id_at(db, &chat, position)).await
     }
 
     /// The actions on some channels with numbers above `after` and up to `until`, in order.
@@ -168,38 +178,38 @@ impl Store {
     /// # Errors
     /// If the journal cannot be read.
     pub async fn actions(&self, after: u64, until: u64, channels: Vec<String>) -> Result<Vec<JournalRow>, StoreError> {
-        self.read(move |db| reader::actions(db, after, until, &channels)).await
+        self.query(move |db| queries::actions(db, after, until, &channels)).await
     }
 
     /// The same for somebody who saw everything up to `after`; `None` if some of what followed was removed since.
     ///
     /// # Errors
     /// If the journal cannot be read.
-    pub async fn missed(
+    pub async fn missed_actions(
         &self,
         after: u64,
         until: u64,
         channels: Vec<String>,
     ) -> Result<Option<Vec<JournalRow>>, StoreError> {
-        self.read(move |db| reader::missed(db, after, until, &channels)).await
+        self.query(move |db| queries::missed_actions(db, after, until, &channels)).await
     }
 
     /// The action that a client dispatched under this number, if it was accepted.
     ///
     /// # Errors
     /// If the journal cannot be read.
-    pub async fn dispatched(&self, client: &str, client_seq: i64) -> Result<Option<JournalRow>, StoreError> {
+    pub async fn dispatched_action(&self, client: &str, client_seq: i64) -> Result<Option<JournalRow>, StoreError> {
         let client = client.to_owned();
-        self.read(move |db| reader::dispatched(db, &client, client_seq)).await
+        self.query(move |db| queries::dispatched_action(db, &client, client_seq)).await
     }
 
     /// The highest number under which a client dispatched something that is still in the journal.
     ///
     /// # Errors
     /// If the journal cannot be read.
-    pub async fn last_dispatch(&self, client: &str) -> Result<Option<i64>, StoreError> {
+    pub async fn last_dispatch_seq(&self, client: &str) -> Result<Option<i64>, StoreError> {
         let client = client.to_owned();
-        self.read(move |db| reader::last_dispatch(db, &client)).await
+        self.query(move |db| queries::last_dispatch_seq(db, &client)).await
     }
 
     /// The clients that were here since a time (milliseconds since the epoch), at most so many, the latest first.
@@ -207,7 +217,7 @@ impl Store {
     /// # Errors
     /// If the store cannot be read.
     pub async fn clients(&self, since_ms: i64, limit: usize) -> Result<Vec<StoredClient>, StoreError> {
-        self.read(move |db| reader::clients(db, since_ms, limit)).await
+        self.query(move |db| queries::clients(db, since_ms, limit)).await
     }
 
     /// The contents under a hash, if a session of this host names them. Read beside the writer, which goes on.
@@ -216,7 +226,7 @@ impl Store {
     /// If the store cannot be read.
     pub async fn blob(&self, hash: &str) -> Result<Option<Blob>, StoreError> {
         let hash = hash.to_owned();
-        self.read(move |db| blob::read(db, hash)).await
+        self.query(move |db| blob::read(db, hash)).await
     }
 
     /// A page of a session's audit log: what was decided after an entry (0: from the beginning), in order.
@@ -225,15 +235,15 @@ impl Store {
     /// If the store cannot be read.
     pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, StoreError> {
         let session = session.to_owned();
-        self.read(move |db| audit::read(db, &session, after, limit)).await
+        self.query(move |db| audit::read(db, &session, after, limit)).await
     }
 
-    async fn read<T: Send + 'static>(
+    async fn query<T: Send + 'static>(
         &self,
         query: impl FnOnce(&rusqlite::Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let readers = Arc::clone(&self.readers);
-        tokio::task::spawn_blocking(move || query(&readers.one())).await.map_err(|_| StoreError::Stopped)?
+        let readers = Arc::clone(&self.reader_pool);
+        tokio::task::spawn_blocking(move || query(&readers.acquire())).await.map_err(|_| StoreError::Stopped)?
     }
 }
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::ops::Range;
 
-use hostler_redact::length;
+use hostler_redact::byte_length;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use crate::StoreError;
 use crate::batch::{ChatRow, TurnRow};
-use crate::rows::as_sql;
+use crate::pending_rows::as_sql;
 
 /// A turn that has ended.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,14 +27,14 @@ impl fmt::Debug for StoredTurn {
         f.debug_struct("StoredTurn")
             .field("chat", &self.chat)
             .field("id", &self.id)
-            .field("body", &length(&self.body))
+            .field("body", &byte_length(&self.body))
             .finish()
     }
 }
 
 /// Where a turn is, and how it is called.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TurnName {
+pub struct StoredTurnRef {
     /// Its chat.
     pub chat: String,
     /// Its place in the chat.
@@ -45,24 +45,24 @@ pub struct TurnName {
 
 /// How much is read at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
+pub struct TurnPageLimits {
     /// At most so many turns.
-    pub turns: usize,
+    pub max_turns: usize,
     /// No further turn once there are so many bytes.
-    pub bytes: usize,
+    pub max_bytes: usize,
     /// Whether the last turns are wanted rather than the first ones.
-    pub newest: bool,
+    pub from_end: bool,
 }
 
 /// How many turns of a chat there are from now on; rows beyond them stand for turns that are no more.
-pub(crate) fn chat(tx: &Transaction<'_>, session: &str, chat: &ChatRow) -> Result<(), StoreError> {
-    let turns = as_sql(chat.turns as u64);
+pub(crate) fn write_chat(tx: &Transaction<'_>, session: &str, chat: &ChatRow) -> Result<(), StoreError> {
+    let turns = as_sql(chat.turn_count as u64);
     tx.prepare_cached("DELETE FROM turns WHERE chat = ?1 AND position >= ?2")?.execute(params![&*chat.uri, turns])?;
     tx.prepare_cached(
         "INSERT INTO chats (uri, session, first, turns) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (uri) DO UPDATE SET first = excluded.first, turns = excluded.turns",
     )?
-    .execute(params![&*chat.uri, session, as_sql(chat.first as u64), turns])?;
+    .execute(params![&*chat.uri, session, as_sql(chat.first_needed as u64), turns])?;
     Ok(())
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn write(tx: &Transaction<'_>, session: &str, turn: &TurnRow) -> Resu
 }
 
 /// The turns of a session that are needed to bring it back.
-pub(crate) fn needed(db: &Connection, session: &str) -> Result<Vec<StoredTurn>, StoreError> {
+pub(crate) fn load_needed(db: &Connection, session: &str) -> Result<Vec<StoredTurn>, StoreError> {
     let chats: Vec<(String, i64)> = db
         .prepare_cached("SELECT uri, first FROM chats WHERE session = ?1 ORDER BY uri")?
         .query_map(params![session], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -91,46 +91,46 @@ pub(crate) fn needed(db: &Connection, session: &str) -> Result<Vec<StoredTurn>, 
 }
 
 /// Turns of a chat between two places, in their order: as many as the page allows, and at least one.
-pub(crate) fn page(
+pub(crate) fn load_page(
     db: &Connection,
     chat: &str,
     between: Range<usize>,
-    page: Page,
+    page: TurnPageLimits,
 ) -> Result<Vec<StoredTurn>, StoreError> {
-    let order = if page.newest { "DESC" } else { "ASC" };
+    let order = if page.from_end { "DESC" } else { "ASC" };
     let mut statement = db.prepare_cached(&format!(
         "SELECT id, body FROM turns WHERE chat = ?1 AND position >= ?2 AND position < ?3
          ORDER BY position {order} LIMIT ?4"
     ))?;
     let (from, until) = (as_sql(between.start as u64), as_sql(between.end as u64));
-    let mut rows = statement.query(params![chat, from, until, as_sql(page.turns as u64)])?;
+    let mut rows = statement.query(params![chat, from, until, as_sql(page.max_turns as u64)])?;
     let (mut turns, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
         let (id, body): (String, String) = (row.get(0)?, row.get(1)?);
         bytes += body.len();
-        if bytes > page.bytes && !turns.is_empty() {
+        if bytes > page.max_bytes && !turns.is_empty() {
             break;
         }
         turns.push(StoredTurn { chat: chat.to_owned(), id, body });
     }
-    if page.newest {
+    if page.from_end {
         turns.reverse();
     }
     Ok(turns)
 }
 
 /// The names and places of all turns of a session. Reads an index and no turn.
-pub(crate) fn names(db: &Connection, session: &str) -> Result<Vec<TurnName>, StoreError> {
+pub(crate) fn load_index(db: &Connection, session: &str) -> Result<Vec<StoredTurnRef>, StoreError> {
     let mut statement = db.prepare_cached("SELECT chat, position, id FROM turns WHERE session = ?1")?;
     let rows = statement.query_map(params![session], |row| {
         let position = usize::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
-        Ok(TurnName { chat: row.get(0)?, position, id: row.get(2)? })
+        Ok(StoredTurnRef { chat: row.get(0)?, position, id: row.get(2)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// The chats whose first turn is missing although later ones are there.
-pub(crate) fn headless(db: &Connection) -> Result<Vec<String>, StoreError> {
+pub(crate) fn chats_missing_start(db: &Connection) -> Result<Vec<String>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT uri FROM chats
          WHERE turns > 0 AND NOT EXISTS (SELECT 1 FROM turns WHERE chat = chats.uri AND position = 0)",
@@ -140,13 +140,13 @@ pub(crate) fn headless(db: &Connection) -> Result<Vec<String>, StoreError> {
 }
 
 /// The id of the turn at a place.
-pub(crate) fn at(db: &Connection, chat: &str, position: usize) -> Result<Option<String>, StoreError> {
+pub(crate) fn turn_id_at(db: &Connection, chat: &str, position: usize) -> Result<Option<String>, StoreError> {
     let mut statement = db.prepare_cached("SELECT id FROM turns WHERE chat = ?1 AND position = ?2")?;
     Ok(statement.query_row(params![chat, as_sql(position as u64)], |row| row.get(0)).optional()?)
 }
 
 /// Where a turn of a session is.
-pub(crate) fn place(db: &Connection, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
+pub(crate) fn find(db: &Connection, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
     let place = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
     let found: Option<(String, i64)> = db
         .prepare_cached("SELECT chat, position FROM turns WHERE session = ?1 AND id = ?2 LIMIT 1")?
@@ -169,7 +169,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut db = database::open_writer(dir.path(), false).unwrap();
         let tx = db.transaction().unwrap();
-        chat(&tx, "s", &ChatRow { uri: "c".into(), first, turns }).unwrap();
+        write_chat(&tx, "s", &ChatRow { uri: "c".into(), first_needed: first, turn_count: turns }).unwrap();
         for position in 0..turns {
             write(&tx, "s", &row(position, &format!("{position:010}"))).unwrap();
         }
@@ -184,54 +184,62 @@ mod tests {
     #[test]
     fn a_page_ends_by_count_or_by_bytes_but_is_never_empty_for_nothing() {
         let (_dir, db) = stored(10, 0);
-        let read =
-            |between, turns, bytes, newest| numbers(&page(&db, "c", between, Page { turns, bytes, newest }).unwrap());
+        let read = |between, turns, bytes, newest| {
+            numbers(
+                &load_page(&db, "c", between, TurnPageLimits { max_turns: turns, max_bytes: bytes, from_end: newest })
+                    .unwrap(),
+            )
+        };
         assert_eq!(read(2..9, 3, 1_000, false), [2, 3, 4]);
         assert_eq!(read(2..9, 3, 1_000, true), [6, 7, 8]);
         assert_eq!(read(2..9, 100, 25, false), [2, 3]);
         assert_eq!(read(2..9, 100, 25, true), [7, 8]);
         assert_eq!(read(2..9, 100, 1, true), [8], "however long it is");
         assert_eq!(read(0..0, 100, 100, true), [0; 0]);
-        assert!(page(&db, "d", 0..9, Page { turns: 9, bytes: 9, newest: true }).unwrap().is_empty());
+        assert!(
+            load_page(&db, "d", 0..9, TurnPageLimits { max_turns: 9, max_bytes: 9, from_end: true })
+                .unwrap()
+                .is_empty()
+        );
     }
 
     #[test]
     fn only_the_turns_that_are_needed_are_read_back() {
         let (_dir, mut db) = stored(10, 7);
-        assert_eq!(numbers(&needed(&db, "s").unwrap()), [7, 8, 9]);
-        assert!(needed(&db, "another").unwrap().is_empty());
+        assert_eq!(numbers(&load_needed(&db, "s").unwrap()), [7, 8, 9]);
+        assert!(load_needed(&db, "another").unwrap().is_empty());
         // The last one is taken up again: its row is no turn that has ended.
         let tx = db.transaction().unwrap();
-        chat(&tx, "s", &ChatRow { uri: "c".into(), first: 8, turns: 9 }).unwrap();
+        write_chat(&tx, "s", &ChatRow { uri: "c".into(), first_needed: 8, turn_count: 9 }).unwrap();
         tx.commit().unwrap();
-        assert_eq!(numbers(&needed(&db, "s").unwrap()), [8]);
-        assert_eq!(place(&db, "s", "t9").unwrap(), None);
+        assert_eq!(numbers(&load_needed(&db, "s").unwrap()), [8]);
+        assert_eq!(find(&db, "s", "t9").unwrap(), None);
     }
 
     #[test]
     fn a_chat_whose_beginning_is_still_to_come_is_known() {
         let (_dir, mut db) = stored(10, 7);
-        assert_eq!(headless(&db).unwrap(), [""; 0]);
+        assert_eq!(chats_missing_start(&db).unwrap(), [""; 0]);
         let tx = db.transaction().unwrap();
-        chat(&tx, "t", &ChatRow { uri: "d".into(), first: 5, turns: 6 }).unwrap();
+        write_chat(&tx, "t", &ChatRow { uri: "d".into(), first_needed: 5, turn_count: 6 }).unwrap();
         write(&tx, "t", &TurnRow { chat: "d".into(), ..row(5, "x") }).unwrap();
-        chat(&tx, "u", &ChatRow { uri: "e".into(), first: 0, turns: 0 }).unwrap();
+        write_chat(&tx, "u", &ChatRow { uri: "e".into(), first_needed: 0, turn_count: 0 }).unwrap();
         tx.commit().unwrap();
-        assert_eq!(headless(&db).unwrap(), ["d"]);
+        assert_eq!(chats_missing_start(&db).unwrap(), ["d"]);
     }
 
     #[test]
     fn a_turn_is_found_by_its_name_in_its_session() {
         let (_dir, db) = stored(10, 7);
-        assert_eq!(place(&db, "s", "t3").unwrap(), Some(("c".to_owned(), 3)));
-        assert_eq!(place(&db, "s", "t10").unwrap(), None);
-        assert_eq!(place(&db, "another", "t3").unwrap(), None);
-        assert_eq!(at(&db, "c", 3).unwrap().as_deref(), Some("t3"));
-        assert_eq!(at(&db, "c", 10).unwrap(), None);
-        let mut names = names(&db, "s").unwrap();
+        assert_eq!(find(&db, "s", "t3").unwrap(), Some(("c".to_owned(), 3)));
+        assert_eq!(find(&db, "s", "t10").unwrap(), None);
+        assert_eq!(find(&db, "another", "t3").unwrap(), None);
+        assert_eq!(turn_id_at(&db, "c", 3).unwrap().as_deref(), Some("t3"));
+        assert_eq!(turn_id_at(&db, "c", 10).unwrap(), None);
+        let mut names = load_index(&db, "s").unwrap();
         names.sort();
         assert_eq!(names.len(), 10);
-        assert_eq!(names[3], TurnName { chat: "c".to_owned(), position: 3, id: "t3".to_owned() });
+        assert_eq!(names[3], StoredTurnRef { chat: "c".to_owned(), position: 3, id: "t3".to_owned() });
         let plan: Vec<String> = db
             .prepare("EXPLAIN QUERY PLAN SELECT chat, position, id FROM turns WHERE session = 's'")
             .unwrap()

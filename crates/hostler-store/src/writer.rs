@@ -7,54 +7,54 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 
-use crate::batch::Durability;
-use crate::keeper::Keeper;
-use crate::retention::Retention;
-use crate::rows::{Channels, Row, as_sql, from_sql};
-use crate::sequencer::{BLOCK, Inner, Numbered, Shared, number, publish};
-use crate::store::Life;
-use crate::sweep::Order;
-use crate::{StoreError, blob, quota};
+use crate::batch::BatchDurability;
+use crate::blob_cleanup::CleanupJob;
+use crate::pending_rows::{ChannelIds, PendingRow, as_sql, from_sql};
+use crate::retention::JournalRetention;
+use crate::retention_sweeper::RetentionSweeper;
+use crate::sequencer::{NumberedBatch, SEQ_BLOCK_SIZE, SequencerShared, SequencerState, assign_seqs, publish_batch};
+use crate::store::SequenceAtStart;
+use crate::{StoreError, blob, blob_quota};
 
 /// Streamed output is committed at the latest after this time; 100 ms is the promise.
-const STREAM_WINDOW: Duration = Duration::from_millis(50);
+const STREAM_COMMIT_WINDOW: Duration = Duration::from_millis(50);
 
 /// So many unsaved rows are written without waiting for the window's end.
-pub(crate) const EAGER_ROWS: usize = 4_096;
+pub(crate) const MAX_UNSAVED_ROWS: usize = 4_096;
 
 /// How long to wait after a failed write of streamed output.
-const RETRY: Duration = Duration::from_millis(250);
+const WRITE_RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// How often a stopping writer tries to save what is left.
-const LAST_TRIES: u32 = 4;
+const MAX_STOP_RETRIES: u32 = 4;
 
 /// Reserves the first block above everything that was ever reserved, and tells what was there before.
-pub(crate) fn begin_life(db: &mut Connection) -> Result<Life, StoreError> {
+pub(crate) fn reserve_first_block(db: &mut Connection) -> Result<SequenceAtStart, StoreError> {
     // A transaction that reads first and writes then fails at once where another writer comes in between; this one waits.
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let (until, replay_from): (i64, i64) =
         tx.query_row("SELECT until, replay_from FROM reserved", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let last: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;
-    tx.execute("UPDATE reserved SET until = ?1", params![until + as_sql(BLOCK)])?;
+    tx.execute("UPDATE reserved SET until = ?1", params![until + as_sql(SEQ_BLOCK_SIZE)])?;
     tx.commit()?;
     // What was removed had been durable as well.
-    Ok(Life { before: from_sql(until), last_durable: from_sql(last.max(replay_from)) })
+    Ok(SequenceAtStart { base_seq: from_sql(until), last_durable_seq: from_sql(last.max(replay_from)) })
 }
 
 /// The thread's whole life.
-pub(crate) fn run(shared: &Shared, mut db: Connection, retention: Retention) {
-    let mut channels = Channels::default();
-    let mut keeper = Keeper::new(&db, retention);
+pub(crate) fn run(shared: &SequencerShared, mut db: Connection, retention: JournalRetention) {
+    let mut channels = ChannelIds::default();
+    let mut keeper = RetentionSweeper::new(&db, retention);
     let mut failures = 0;
-    while let Some(mut work) = next_work(shared, failures) {
-        let (order, idle) = (work.order.take(), work.is_empty());
-        let (refused, result) = match quota::refuse(&db, shared.blobs.quota, &mut work.batches) {
-            Ok(refused) => (refused, write(&mut db, &mut channels, &mut keeper, &work)),
+    while let Some(mut work) = wait_for_work(shared, failures) {
+        let (order, idle) = (work.cleanup_job.take(), work.is_empty());
+        let (refused, result) = match blob_quota::extract_over_quota(&db, shared.blobs.quota_bytes, &mut work.batches) {
+            Ok(refused) => (refused, write_work(&mut db, &mut channels, &mut keeper, &work)),
             Err(error) => (Vec::new(), Err(error)),
         };
         if let Err(error) = &result {
             failures += 1;
-            channels.forget();
+            channels.clear();
             if failures == 1 {
                 tracing::error!(%error, "the journal could not be written; it is tried again");
             }
@@ -62,9 +62,9 @@ pub(crate) fn run(shared: &Shared, mut db: Connection, retention: Retention) {
             tracing::info!(failures, "the journal can be written again");
             failures = 0;
         }
-        look(shared, &db);
-        let stopping = finish(shared, work, refused, result);
-        if stopping && failures >= LAST_TRIES {
+        update_stored_blob_bytes(shared, &db);
+        let stopping = complete_work(shared, work, refused, result);
+        if stopping && failures >= MAX_STOP_RETRIES {
             tracing::error!("the journal could not be written before the end; the last output is lost");
             break;
         }
@@ -72,53 +72,53 @@ pub(crate) fn run(shared: &Shared, mut db: Connection, retention: Retention) {
             keeper.sweep_if_due(&mut db);
         }
         if let Some(order) = order.filter(|_| !stopping) {
-            order.carry_out(&mut db);
-            look(shared, &db);
+            order.execute(&mut db);
+            update_stored_blob_bytes(shared, &db);
         }
     }
-    shared.room.close();
-    shared.lock().order = None;
+    shared.write_permits.close();
+    shared.lock().cleanup_job = None;
     if let Err((_, error)) = db.close() {
         tracing::warn!(%error, "the journal could not be closed cleanly");
     }
 }
 
 /// Notes how much there is of contents, for those who would bring more.
-fn look(shared: &Shared, db: &Connection) {
-    if let Ok(total) = blob::total(db) {
-        shared.stored.store(total, Ordering::Relaxed);
+fn update_stored_blob_bytes(shared: &SequencerShared, db: &Connection) {
+    if let Ok(total) = blob::total_bytes(db) {
+        shared.stored_blob_bytes.store(total, Ordering::Relaxed);
     }
 }
 
 /// What one transaction writes.
-struct Work {
+struct WriteWork {
     /// Stream rows that are published already.
-    saved: Vec<Row>,
-    saved_batches: usize,
+    published_rows: Vec<PendingRow>,
+    published_batches: usize,
     /// Numbered, not yet published.
-    batches: Vec<Numbered>,
+    batches: Vec<NumberedBatch>,
     /// The last number before `batches`, to fall back to.
-    before: u64,
+    base_seq: u64,
     /// The new end of the reserved numbers, if a block is needed.
-    reserve: Option<u64>,
+    reserve_until: Option<u64>,
     /// What is to be taken away after it.
-    order: Option<Order>,
+    cleanup_job: Option<CleanupJob>,
 }
 
-impl Work {
+impl WriteWork {
     /// Whether nothing has to be written.
     fn is_empty(&self) -> bool {
-        self.saved.is_empty() && self.batches.is_empty() && self.reserve.is_none()
+        self.published_rows.is_empty() && self.batches.is_empty() && self.reserve_until.is_none()
     }
 }
 
 /// Waits for work and numbers it. `None` when the sequencer stops and nothing is left.
-fn next_work(shared: &Shared, failures: u32) -> Option<Work> {
+fn wait_for_work(shared: &SequencerShared, failures: u32) -> Option<WriteWork> {
     let mut inner = shared.lock();
-    if failures > 0 && !inner.stopping {
+    if failures > 0 && !inner.is_stopping {
         // Durable batches still get their answer at once; only rows that were published already can wait.
-        let deadline = Instant::now() + RETRY;
-        while inner.waiting.is_empty() && !inner.stopping {
+        let deadline = Instant::now() + WRITE_RETRY_DELAY;
+        while inner.waiting.is_empty() && !inner.is_stopping {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -127,10 +127,10 @@ fn next_work(shared: &Shared, failures: u32) -> Option<Work> {
         }
     }
     loop {
-        if !inner.waiting.is_empty() || inner.unsaved.len() >= EAGER_ROWS || inner.order.is_some() {
+        if !inner.waiting.is_empty() || inner.unsaved.len() >= MAX_UNSAVED_ROWS || inner.cleanup_job.is_some() {
             break;
         }
-        if inner.stopping {
+        if inner.is_stopping {
             if inner.unsaved.is_empty() {
                 return None;
             }
@@ -140,111 +140,126 @@ fn next_work(shared: &Shared, failures: u32) -> Option<Work> {
             inner = wait(shared, inner, Duration::from_secs(3600));
             continue;
         };
-        let left = STREAM_WINDOW.saturating_sub(since.elapsed());
+        let left = STREAM_COMMIT_WINDOW.saturating_sub(since.elapsed());
         if left.is_zero() {
             break;
         }
         inner = wait(shared, inner, left);
     }
 
-    let before = inner.seq;
+    let before = inner.last_seq;
     let mut seq = before;
-    let batches: Vec<_> = std::mem::take(&mut inner.waiting).into_iter().map(|batch| number(&mut seq, batch)).collect();
-    inner.seq = seq;
-    inner.committing = !batches.is_empty();
-    let reserve = (seq + BLOCK / 2 > inner.reserved).then_some(seq + BLOCK);
+    let batches: Vec<_> =
+        std::mem::take(&mut inner.waiting).into_iter().map(|batch| assign_seqs(&mut seq, batch)).collect();
+    inner.last_seq = seq;
+    inner.is_committing = !batches.is_empty();
+    let reserve = (seq + SEQ_BLOCK_SIZE / 2 > inner.reserved_until).then_some(seq + SEQ_BLOCK_SIZE);
     inner.unsaved_since = None;
-    Some(Work {
-        saved: std::mem::take(&mut inner.unsaved),
-        saved_batches: std::mem::take(&mut inner.unsaved_batches),
+    Some(WriteWork {
+        published_rows: std::mem::take(&mut inner.unsaved),
+        published_batches: std::mem::take(&mut inner.unsaved_batches),
         batches,
-        before,
-        reserve,
-        order: inner.order.take(),
+        base_seq: before,
+        reserve_until: reserve,
+        cleanup_job: inner.cleanup_job.take(),
     })
 }
 
 fn wait<'a>(
-    shared: &'a Shared,
-    inner: std::sync::MutexGuard<'a, Inner>,
+    shared: &'a SequencerShared,
+    inner: std::sync::MutexGuard<'a, SequencerState>,
     timeout: Duration,
-) -> std::sync::MutexGuard<'a, Inner> {
-    shared.wake.wait_timeout(inner, timeout).unwrap_or_else(std::sync::PoisonError::into_inner).0
+) -> std::sync::MutexGuard<'a, SequencerState> {
+    shared.writer_wake.wait_timeout(inner, timeout).unwrap_or_else(std::sync::PoisonError::into_inner).0
 }
 
 /// Publishes what was committed, or answers what was not. Tells whether the sequencer is stopping.
-fn finish(shared: &Shared, work: Work, refused: Vec<Numbered>, result: Result<(), StoreError>) -> bool {
+fn complete_work(
+    shared: &SequencerShared,
+    work: WriteWork,
+    refused: Vec<NumberedBatch>,
+    result: Result<(), StoreError>,
+) -> bool {
     let mut inner = shared.lock();
-    inner.committing = false;
+    inner.is_committing = false;
     // Their numbers stay unused.
-    refuse(shared, &mut inner, refused, &StoreError::Quota(shared.blobs.quota));
+    reject_batches(shared, &mut inner, refused, &StoreError::Quota(shared.blobs.quota_bytes));
     match result {
         Ok(()) => {
-            if let Some(reserved) = work.reserve {
-                inner.reserved = reserved;
+            if let Some(reserved) = work.reserve_until {
+                inner.reserved_until = reserved;
             }
             let count = work.batches.len();
-            let mut seq = work.before;
+            let mut seq = work.base_seq;
             for batch in work.batches {
-                seq = batch.said.last(seq);
-                publish(&*shared.publisher, batch.said, seq);
+                seq = batch.output.last_seq(seq);
+                publish_batch(&*shared.publisher, batch.output, seq);
             }
-            shared.room.add_permits(count + work.saved_batches);
+            shared.write_permits.add_permits(count + work.published_batches);
         }
         Err(error) => {
             // Nothing after `before` was published: its numbers are free again. Without batches nobody had to wait, and
             // what was published meanwhile keeps its numbers.
             if !work.batches.is_empty() {
-                inner.seq = work.before;
+                inner.last_seq = work.base_seq;
             }
-            let later = std::mem::replace(&mut inner.unsaved, work.saved);
+            let later = std::mem::replace(&mut inner.unsaved, work.published_rows);
             inner.unsaved.extend(later);
-            inner.unsaved_batches += work.saved_batches;
+            inner.unsaved_batches += work.published_batches;
             inner.unsaved_since = (!inner.unsaved.is_empty()).then(Instant::now);
-            refuse(shared, &mut inner, work.batches, &error);
+            reject_batches(shared, &mut inner, work.batches, &error);
         }
     }
-    inner.stopping
+    inner.is_stopping
 }
 
 /// Durable batches fail; whatever does not need the disk goes on, under new numbers.
-fn refuse(shared: &Shared, inner: &mut Inner, batches: Vec<Numbered>, error: &StoreError) {
+fn reject_batches(
+    shared: &SequencerShared,
+    inner: &mut SequencerState,
+    batches: Vec<NumberedBatch>,
+    error: &StoreError,
+) {
     for batch in batches {
-        if batch.durability == Durability::Durable {
-            shared.room.add_permits(1);
-            match batch.said.done {
+        if batch.durability == BatchDurability::Durable {
+            shared.write_permits.add_permits(1);
+            match batch.output.done {
                 Some(done) => drop(done.send(Err(error.clone()))),
                 None => tracing::error!(%error, "a durable batch that nobody waits for is lost"),
             }
             continue;
         }
-        let renumbered = renumber(&mut inner.seq, batch);
+        let renumbered = reassign_seqs(&mut inner.last_seq, batch);
         inner.unsaved.extend(renumbered.rows);
-        if renumbered.durability == Durability::Stream {
+        if renumbered.durability == BatchDurability::Stream {
             inner.unsaved_batches += 1;
             inner.unsaved_since.get_or_insert_with(Instant::now);
         } else {
-            shared.room.add_permits(1);
+            shared.write_permits.add_permits(1);
         }
-        publish(&*shared.publisher, renumbered.said, inner.seq);
+        publish_batch(&*shared.publisher, renumbered.output, inner.last_seq);
     }
 }
 
-fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
+fn reassign_seqs(seq: &mut u64, mut batch: NumberedBatch) -> NumberedBatch {
     let mut numbers = HashMap::new();
     for row in &mut batch.rows {
         match row {
-            Row::Journal { seq: old, .. } => {
+            PendingRow::Journal { seq: old, .. } => {
                 *seq += 1;
                 numbers.insert(*old, *seq);
                 *old = *seq;
             }
-            Row::Snapshot { seq: old, .. } | Row::Blob { seq: old, .. } => *old = *seq,
-            Row::Catalogue(_) | Row::Client(_) | Row::Conversation(_) | Row::Removal { .. } | Row::Audit { .. } => {}
+            PendingRow::Snapshot { seq: old, .. } | PendingRow::Blob { seq: old, .. } => *old = *seq,
+            PendingRow::Catalog(_)
+            | PendingRow::Client(_)
+            | PendingRow::Conversation(_)
+            | PendingRow::PendingDeletion { .. }
+            | PendingRow::Audit { .. } => {}
         }
     }
-    batch.said.items = batch
-        .said
+    batch.output.items = batch
+        .output
         .items
         .into_iter()
         .map(|item| {
@@ -255,33 +270,38 @@ fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
             Arc::new(item.with_seq(fresh))
         })
         .collect();
-    batch.said.aside = batch.said.aside.map(|(item, hear)| {
+    batch.output.unicast = batch.output.unicast.map(|(item, hear)| {
         *seq += 1;
         (Arc::new(item.with_seq(*seq)), hear)
     });
     batch
 }
 
-fn write(db: &mut Connection, channels: &mut Channels, keeper: &mut Keeper, work: &Work) -> Result<(), StoreError> {
+fn write_work(
+    db: &mut Connection,
+    channels: &mut ChannelIds,
+    keeper: &mut RetentionSweeper,
+    work: &WriteWork,
+) -> Result<(), StoreError> {
     let rows = work.batches.iter().flat_map(|batch| &batch.rows);
-    let mut rows = work.saved.iter().chain(rows).peekable();
-    if rows.peek().is_none() && work.reserve.is_none() {
+    let mut rows = work.published_rows.iter().chain(rows).peekable();
+    if rows.peek().is_none() && work.reserve_until.is_none() {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    if let Some(until) = work.reserve {
+    if let Some(until) = work.reserve_until {
         tx.prepare_cached("UPDATE reserved SET until = ?1")?.execute(params![as_sql(until)])?;
     }
     let (mut last, mut bytes) = (0, 0);
     for row in rows {
-        if let Row::Journal { seq, body, .. } = row {
+        if let PendingRow::Journal { seq, body, .. } = row {
             last = *seq;
             bytes += body.len();
         }
         row.write(&tx, channels)?;
     }
     if last > 0 {
-        keeper.count(&tx, last, bytes)?;
+        keeper.record_written(&tx, last, bytes)?;
     }
     tx.commit()?;
     Ok(())

@@ -7,40 +7,44 @@ use std::time::{Duration, Instant};
 
 use ahp_types::actions::{SessionTitleChangedAction, StateAction};
 use hostler_store::{
-    Batch, ChatRow, Durability, Entry, JournalRow, Published, Publisher, Retention, SnapshotRow, Store, StoreOptions,
-    StoredClient, StoredState, TurnRow,
+    ActionEntry, Batch, BatchDurability, ChatRow, JournalRetention, JournalRow, PublishedAction, Publisher,
+    SnapshotRow, Store, StoreOptions, StoredClient, StoredSessionState, TurnRow,
 };
 
 const COVERED: &str = "claude:/covered";
 const BARE: &str = "claude:/bare";
 
 /// Looks for old rows after each commit.
-const EAGER: Retention =
-    Retention { age_ms: i64::MAX / 2, bytes: i64::MAX / 2, clients_ms: i64::MAX / 2, interval: Duration::ZERO };
+const EAGER: JournalRetention = JournalRetention {
+    max_age_ms: i64::MAX / 2,
+    max_bytes: i64::MAX / 2,
+    max_client_age_ms: i64::MAX / 2,
+    sweep_interval: Duration::ZERO,
+};
 
 struct Nobody;
 
 impl Publisher for Nobody {
-    fn publish(&self, _item: &Arc<Published>) {}
+    fn publish(&self, _item: &Arc<PublishedAction>) {}
 }
 
-fn open(dir: &Path, retention: Retention) -> Store {
+fn open(dir: &Path, retention: JournalRetention) -> Store {
     Store::open(&StoreOptions { retention, ..StoreOptions::new(dir) }, Arc::new(Nobody)).unwrap()
 }
 
 /// Commits a title; answers its number.
 async fn title(store: &Store, session: &str, text: &str) -> u64 {
     let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: text.to_owned() });
-    let batch = Batch::new(Some(session.into()), Durability::Durable);
-    store.sequencer().commit(batch.entry(Entry::new(session.into(), action).unwrap())).await.unwrap()
+    let batch = Batch::new(Some(session.into()), BatchDurability::Durable);
+    store.sequencer().commit(batch.entry(ActionEntry::new(session.into(), action).unwrap())).await.unwrap()
 }
 
 /// Writes a session down as it is.
 async fn snapshot(store: &Store, session: &str, body: &str) {
     let turns = vec![TurnRow { chat: session.into(), position: 0, id: "t".to_owned(), body: "a turn".to_owned() }];
-    let chats = vec![ChatRow { uri: session.into(), first: 0, turns: 1 }];
+    let chats = vec![ChatRow { uri: session.into(), first_needed: 0, turn_count: 1 }];
     let row = SnapshotRow { body: body.to_owned(), turns, chats };
-    store.sequencer().commit(Batch::new(Some(session.into()), Durability::Durable).snapshot(row)).await.unwrap();
+    store.sequencer().commit(Batch::new(Some(session.into()), BatchDurability::Durable).snapshot(row)).await.unwrap();
 }
 
 /// The numbers of all rows of both sessions.
@@ -69,14 +73,14 @@ async fn gone(store: &Store, rows: &[u64]) {
     }
 }
 
-async fn states(store: &Store) -> [StoredState; 2] {
-    [store.session(COVERED).await.unwrap(), store.session(BARE).await.unwrap()]
+async fn states(store: &Store) -> [StoredSessionState; 2] {
+    [store.load_session(COVERED).await.unwrap(), store.load_session(BARE).await.unwrap()]
 }
 
 #[tokio::test]
 async fn old_rows_go_when_a_snapshot_covers_them_and_sessions_stay_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), Retention { age_ms: 0, ..EAGER });
+    let store = open(dir.path(), JournalRetention { max_age_ms: 0, ..EAGER });
     let (covered, bare) = filled(&store).await;
     gone(&store, &covered).await;
     assert!(left(&store).await.starts_with(&bare), "without a snapshot nothing goes");
@@ -85,7 +89,7 @@ async fn old_rows_go_when_a_snapshot_covers_them_and_sessions_stay_whole() {
     let [whole, _] = states(&store).await;
     assert_eq!(whole.snapshot.as_deref(), Some("covered"));
     assert_eq!(whole.turns.iter().map(|turn| turn.body.as_str()).collect::<Vec<_>>(), ["a turn"]);
-    assert_eq!(whole.rows.iter().map(JournalRow::seq).collect::<Vec<_>>(), [after], "what the snapshot lacks");
+    assert_eq!(whole.journal.iter().map(JournalRow::seq).collect::<Vec<_>>(), [after], "what the snapshot lacks");
     let before = states(&store).await;
     store.sequencer().stop().await;
     drop(store);
@@ -97,7 +101,7 @@ async fn old_rows_go_when_a_snapshot_covers_them_and_sessions_stay_whole() {
 #[tokio::test]
 async fn rows_beyond_the_bytes_go_when_a_snapshot_covers_them() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), Retention { bytes: 10_000, ..EAGER });
+    let store = open(dir.path(), JournalRetention { max_bytes: 10_000, ..EAGER });
     let (covered, bare) = filled(&store).await;
     title(&store, BARE, "one more sweep").await;
     assert_eq!(left(&store).await.len(), 11, "so few bytes may stay");
@@ -113,41 +117,45 @@ async fn whoever_saw_less_than_what_is_kept_is_told_so() {
     let store = open(dir.path(), EAGER);
     let (covered, bare) = filled(&store).await;
     let channels = || vec![COVERED.to_owned()];
-    let missed = store.missed(covered[1], u64::MAX, channels()).await.unwrap().unwrap();
+    let missed = store.missed_actions(covered[1], u64::MAX, channels()).await.unwrap().unwrap();
     assert_eq!(missed.iter().map(JournalRow::seq).collect::<Vec<_>>(), covered[2..]);
     store.sequencer().stop().await;
     drop(store);
 
-    let store = open(dir.path(), Retention { age_ms: 0, ..EAGER });
-    assert_eq!(store.life().last_durable, bare[4]);
-    assert!(store.missed(covered[1], u64::MAX, channels()).await.unwrap().is_some(), "nothing was removed yet");
+    let store = open(dir.path(), JournalRetention { max_age_ms: 0, ..EAGER });
+    assert_eq!(store.sequence_at_start().last_durable_seq, bare[4]);
+    assert!(store.missed_actions(covered[1], u64::MAX, channels()).await.unwrap().is_some(), "nothing was removed yet");
     gone(&store, &covered).await;
     for channels in [channels(), vec![BARE.to_owned()]] {
-        let missed = store.missed(covered[1], u64::MAX, channels).await.unwrap();
+        let missed = store.missed_actions(covered[1], u64::MAX, channels).await.unwrap();
         assert_eq!(missed, None, "in the same life in which it was removed");
     }
-    let newest = store.sequencer().current();
-    assert_eq!(store.missed(newest, u64::MAX, channels()).await.unwrap(), Some(Vec::new()));
+    let newest = store.sequencer().current_seq();
+    assert_eq!(store.missed_actions(newest, u64::MAX, channels()).await.unwrap(), Some(Vec::new()));
     store.sequencer().stop().await;
     drop(store);
 
     let store = open(dir.path(), EAGER);
-    assert_eq!(store.missed(covered[1], u64::MAX, channels()).await.unwrap(), None, "and in the next");
-    assert!(store.life().last_durable >= newest);
+    assert_eq!(store.missed_actions(covered[1], u64::MAX, channels()).await.unwrap(), None, "and in the next");
+    assert!(store.sequence_at_start().last_durable_seq >= newest);
     store.sequencer().stop().await;
 }
 
 #[tokio::test]
 async fn clients_are_kept_with_their_memo_and_the_latest_come_first() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), Retention::default());
-    let client = |id: &str, memo: &str, seen_ms| StoredClient { id: id.into(), memo: memo.into(), seen_ms };
+    let store = open(dir.path(), JournalRetention::default());
+    let client = |id: &str, memo: &str, seen_ms| StoredClient {
+        id: id.into(),
+        client_metadata: memo.into(),
+        last_seen_ms: seen_ms,
+    };
     for row in [client("a", "old", 1), client("b", "B", 2), client("c", "C", 3), client("a", "new", 4)] {
-        store.sequencer().submit(Batch::new(None, Durability::Stream).client(row)).await.unwrap();
+        store.sequencer().submit(Batch::new(None, BatchDurability::Stream).client(row)).await.unwrap();
     }
     store.sequencer().stop().await;
     drop(store);
-    let store = open(dir.path(), Retention::default());
+    let store = open(dir.path(), JournalRetention::default());
     assert_eq!(store.clients(2, 10).await.unwrap(), [client("a", "new", 4), client("c", "C", 3), client("b", "B", 2)]);
     assert_eq!(store.clients(3, 10).await.unwrap().len(), 2);
     assert_eq!(store.clients(0, 1).await.unwrap(), [client("a", "new", 4)]);

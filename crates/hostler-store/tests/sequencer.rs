@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 use ahp_types::ActionOrigin;
 use ahp_types::actions::{SessionTitleChangedAction, StateAction};
 use hostler_store::{
-    Batch, CatalogueChange, Durability, Entry, HostRecord, JournalRow, Published, Publisher, Store, StoreOptions,
+    ActionEntry, Batch, BatchDurability, CatalogChange, HostRecord, JournalRow, PublishedAction, Publisher, Store,
+    StoreOptions,
 };
 
 #[derive(Default)]
 struct Seen(Mutex<Vec<(u64, String)>>);
 
 impl Publisher for Seen {
-    fn publish(&self, item: &Arc<Published>) {
+    fn publish(&self, item: &Arc<PublishedAction>) {
         self.0.lock().unwrap().push((item.seq, title(&item.action)));
     }
 }
@@ -35,12 +36,12 @@ fn title(action: &StateAction) -> String {
     }
 }
 
-fn entry(text: &str) -> Entry {
+fn entry(text: &str) -> ActionEntry {
     let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: text.to_owned() });
-    Entry::new("claude:/1".into(), action).unwrap()
+    ActionEntry::new("claude:/1".into(), action).unwrap()
 }
 
-fn batch(durability: Durability, text: &str) -> Batch {
+fn batch(durability: BatchDurability, text: &str) -> Batch {
     Batch::new(Some("claude:/1".into()), durability).entry(entry(text))
 }
 
@@ -54,7 +55,7 @@ fn open(dir: &Path) -> (Store, Arc<Seen>) {
 async fn publication_follows_the_order_of_submission_whatever_the_durability() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
-    let kinds = [Durability::Durable, Durability::Stream, Durability::Memory];
+    let kinds = [BatchDurability::Durable, BatchDurability::Stream, BatchDurability::Memory];
     let mut expected = Vec::new();
     for n in 0..300 {
         let text = n.to_string();
@@ -70,9 +71,9 @@ async fn publication_follows_the_order_of_submission_whatever_the_durability() {
 async fn a_durable_batch_is_readable_by_others_when_it_is_published() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
-    store.sequencer().commit(batch(Durability::Durable, "kept")).await.unwrap();
+    store.sequencer().commit(batch(BatchDurability::Durable, "kept")).await.unwrap();
     assert_eq!(seen.titles(), ["kept"]);
-    let rows = store.session("claude:/1").await.unwrap().rows;
+    let rows = store.load_session("claude:/1").await.unwrap().journal;
     assert_eq!(rows.len(), 1, "committed before it was published");
     store.sequencer().stop().await;
 }
@@ -81,12 +82,12 @@ async fn a_durable_batch_is_readable_by_others_when_it_is_published() {
 async fn streamed_output_is_published_before_submit_returns_and_saved_by_stop() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
-    store.sequencer().submit(batch(Durability::Stream, "delta")).await.unwrap();
+    store.sequencer().submit(batch(BatchDurability::Stream, "delta")).await.unwrap();
     assert_eq!(seen.titles(), ["delta"]);
     store.sequencer().stop().await;
     drop(store);
     let (store, _) = open(dir.path());
-    assert_eq!(store.session("claude:/1").await.unwrap().rows.len(), 1);
+    assert_eq!(store.load_session("claude:/1").await.unwrap().journal.len(), 1);
     store.sequencer().stop().await;
 }
 
@@ -94,13 +95,13 @@ async fn streamed_output_is_published_before_submit_returns_and_saved_by_stop() 
 async fn memory_batches_and_rejections_are_numbered_but_never_written() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
-    store.sequencer().submit(batch(Durability::Memory, "provisional")).await.unwrap();
-    let rejected = Batch::new(None, Durability::Memory).entry(entry("no").rejected("because"));
+    store.sequencer().submit(batch(BatchDurability::Memory, "provisional")).await.unwrap();
+    let rejected = Batch::new(None, BatchDurability::Memory).entry(entry("no").with_rejection("because"));
     store.sequencer().submit(rejected).await.unwrap();
     store.sequencer().stop().await;
     assert_eq!(seen.numbers().len(), 2);
     let (store, _) = open(dir.path());
-    assert_eq!(store.session("claude:/1").await.unwrap().rows, []);
+    assert_eq!(store.load_session("claude:/1").await.unwrap().journal, []);
     store.sequencer().stop().await;
 }
 
@@ -110,7 +111,7 @@ async fn numbers_grow_across_restarts_even_when_nothing_was_written() {
     let mut last = 0;
     for _ in 0..3 {
         let (store, seen) = open(dir.path());
-        store.sequencer().submit(batch(Durability::Memory, "x")).await.unwrap();
+        store.sequencer().submit(batch(BatchDurability::Memory, "x")).await.unwrap();
         let number = seen.numbers()[0];
         assert!(number > last);
         last = number;
@@ -123,11 +124,11 @@ async fn a_batch_keeps_its_records_before_its_actions_with_their_origin() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(dir.path());
     let origin = ActionOrigin { client_id: "me".to_owned(), client_seq: 7 };
-    let batch = Batch::new(Some("claude:/1".into()), Durability::Durable)
+    let batch = Batch::new(Some("claude:/1".into()), BatchDurability::Durable)
         .entry(entry("turn").with_origin(Some(origin.clone())))
         .record(HostRecord { channel: "claude:/1".into(), json: "{\"fact\":1}".to_owned() });
     store.sequencer().commit(batch).await.unwrap();
-    let rows = store.session("claude:/1").await.unwrap().rows;
+    let rows = store.load_session("claude:/1").await.unwrap().journal;
     assert!(matches!(&rows[0], JournalRow::Record { json, .. } if json == "{\"fact\":1}"));
     assert!(matches!(&rows[1], JournalRow::Action { origin: Some(o), .. } if *o == origin));
     store.sequencer().stop().await;
@@ -140,8 +141,8 @@ async fn then_runs_after_the_batch_and_before_anything_later() {
     let at = Arc::new(Mutex::new(Vec::new()));
     for n in 0..20 {
         let (at, seen) = (Arc::clone(&at), Arc::clone(&seen));
-        let batch = batch(if n % 2 == 0 { Durability::Durable } else { Durability::Stream }, &n.to_string())
-            .then(move |seq| at.lock().unwrap().push((seq, seen.numbers().len())));
+        let batch = batch(if n % 2 == 0 { BatchDurability::Durable } else { BatchDurability::Stream }, &n.to_string())
+            .after_publish(move |seq| at.lock().unwrap().push((seq, seen.numbers().len())));
         store.sequencer().submit(batch).await.unwrap();
     }
     store.sequencer().stop().await;
@@ -156,17 +157,17 @@ async fn a_removed_session_leaves_no_row() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(dir.path());
     let session: Arc<str> = "claude:/1".into();
-    let put = CatalogueChange::Put { session: Arc::clone(&session), listed: true, summary: "{}".to_owned() };
-    store.sequencer().commit(batch(Durability::Durable, "a").catalogue(put)).await.unwrap();
+    let put = CatalogChange::Put { session: Arc::clone(&session), listed: true, summary: "{}".to_owned() };
+    store.sequencer().commit(batch(BatchDurability::Durable, "a").catalog(put)).await.unwrap();
     assert_eq!(store.sessions().await.unwrap().len(), 1);
-    let remove = Batch::new(Some(Arc::clone(&session)), Durability::Durable)
-        .catalogue(CatalogueChange::Remove { session: Arc::clone(&session) });
+    let remove = Batch::new(Some(Arc::clone(&session)), BatchDurability::Durable)
+        .catalog(CatalogChange::Remove { session: Arc::clone(&session) });
     store.sequencer().commit(remove).await.unwrap();
     assert_eq!(store.sessions().await.unwrap(), []);
-    assert_eq!(store.session("claude:/1").await.unwrap().rows, []);
+    assert_eq!(store.load_session("claude:/1").await.unwrap().journal, []);
     // The channel's number was forgotten with it: a session of the same name starts clean.
-    store.sequencer().commit(batch(Durability::Durable, "again")).await.unwrap();
-    assert_eq!(store.session("claude:/1").await.unwrap().rows.len(), 1);
+    store.sequencer().commit(batch(BatchDurability::Durable, "again")).await.unwrap();
+    assert_eq!(store.load_session("claude:/1").await.unwrap().journal.len(), 1);
     store.sequencer().stop().await;
 }
 
@@ -176,7 +177,7 @@ async fn after_stop_nothing_is_taken() {
     let (store, seen) = open(dir.path());
     store.sequencer().stop().await;
     store.sequencer().stop().await;
-    assert!(store.sequencer().commit(batch(Durability::Durable, "late")).await.is_err());
+    assert!(store.sequencer().commit(batch(BatchDurability::Durable, "late")).await.is_err());
     assert_eq!(seen.titles(), Vec::<String>::new());
 }
 
@@ -189,7 +190,7 @@ async fn many_writers_at_once_lose_nothing_and_reuse_no_number() {
         let sequencer = store.sequencer().clone();
         tasks.push(tokio::spawn(async move {
             for n in 0..500 {
-                let durability = if n % 50 == 0 { Durability::Durable } else { Durability::Stream };
+                let durability = if n % 50 == 0 { BatchDurability::Durable } else { BatchDurability::Stream };
                 sequencer.submit(batch(durability, &format!("{task}/{n}"))).await.unwrap();
             }
         }));
@@ -207,6 +208,6 @@ async fn many_writers_at_once_lose_nothing_and_reuse_no_number() {
     assert!(seen.numbers().windows(2).all(|pair| pair[0] < pair[1]));
     drop(store);
     let (store, _) = open(dir.path());
-    assert_eq!(store.session("claude:/1").await.unwrap().rows.len(), 4000);
+    assert_eq!(store.load_session("claude:/1").await.unwrap().journal.len(), 4000);
     store.sequencer().stop().await;
 }

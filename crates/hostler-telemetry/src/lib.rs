@@ -8,10 +8,10 @@
 
 #![forbid(unsafe_code)]
 
+mod log_record;
+mod log_tap;
 mod otlp;
-mod record;
-mod tap;
 
-pub use otlp::export;
-pub use record::{Level, Record, Value};
-pub use tap::{Listener, LogTap, Records};
+pub use log_record::{FieldValue, LogLevel, LogRecord};
+pub use log_tap::{LogBatch, LogListener, LogTap};
+pub use otlp::build_export_request;

@@ -4,38 +4,39 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::record::{Level, Record, Value};
+use crate::log_record::{FieldValue, LogLevel, LogRecord};
 
 /// The request that carries records, and a line about those that were left out.
-pub fn export(version: &str, records: &[Record], left_out: u64) -> Map<String, Json> {
+pub fn build_export_request(version: &str, records: &[LogRecord], left_out: u64) -> Map<String, Json> {
     let mut scopes: BTreeMap<&str, Vec<Json>> = BTreeMap::new();
     for record in records {
-        scopes.entry(record.target).or_default().push(line(record));
+        scopes.entry(record.target).or_default().push(to_log_record(record));
     }
     if left_out > 0 {
-        let record = Record {
-            at: crate::record::now(),
-            level: Level::Warn,
+        let record = LogRecord {
+            time_unix_nano: crate::log_record::now_unix_nano(),
+            level: LogLevel::Warn,
             target: "hostler_telemetry",
             message: "lines of the log were left out: they came faster than they were read".to_owned(),
-            fields: vec![("count", Value::Int(i64::try_from(left_out).unwrap_or(i64::MAX)))],
+            fields: vec![("count", FieldValue::Int(i64::try_from(left_out).unwrap_or(i64::MAX)))],
         };
-        scopes.entry(record.target).or_default().push(line(&record));
+        scopes.entry(record.target).or_default().push(to_log_record(&record));
     }
     let scopes: Vec<Json> =
         scopes.into_iter().map(|(name, lines)| json!({"scope": {"name": name}, "logRecords": lines})).collect();
-    let about = [attribute("service.name", &text("hostler")), attribute("service.version", &text(version))];
+    let about =
+        [to_attribute("service.name", &text_value("hostler")), to_attribute("service.version", &text_value(version))];
     let logs = json!([{"resource": {"attributes": about}, "scopeLogs": scopes}]);
     Map::from_iter([("resourceLogs".to_owned(), logs)])
 }
 
-fn line(record: &Record) -> Json {
-    let attributes: Vec<Json> = record.fields.iter().map(|(name, value)| attribute(name, value)).collect();
+fn to_log_record(record: &LogRecord) -> Json {
+    let attributes: Vec<Json> = record.fields.iter().map(|(name, value)| to_attribute(name, value)).collect();
     let mut line = json!({
         // 64-bit numbers are texts in this JSON.
-        "timeUnixNano": record.at.to_string(),
-        "observedTimeUnixNano": record.at.to_string(),
-        "severityNumber": record.level.number(),
+        "timeUnixNano": record.time_unix_nano.to_string(),
+        "observedTimeUnixNano": record.time_unix_nano.to_string(),
+        "severityNumber": record.level.severity_number(),
         "severityText": record.level.name().to_ascii_uppercase(),
         "body": {"stringValue": record.message},
     });
@@ -45,18 +46,18 @@ fn line(record: &Record) -> Json {
     line
 }
 
-fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
+fn text_value(text: &str) -> FieldValue {
+    FieldValue::Text(text.to_owned())
 }
 
-fn attribute(key: &str, value: &Value) -> Json {
+fn to_attribute(key: &str, value: &FieldValue) -> Json {
     let value = match value {
-        Value::Text(text) => json!({"stringValue": text}),
-        Value::Int(number) => json!({"intValue": number.to_string()}),
+        FieldValue::Text(text) => json!({"stringValue": text}),
+        FieldValue::Int(number) => json!({"intValue": number.to_string()}),
         // JSON has no word for what is no number.
-        Value::Float(number) if number.is_finite() => json!({"doubleValue": number}),
-        Value::Float(number) => json!({"doubleValue": number.to_string()}),
-        Value::Bool(yes) => json!({"boolValue": yes}),
+        FieldValue::Float(number) if number.is_finite() => json!({"doubleValue": number}),
+        FieldValue::Float(number) => json!({"doubleValue": number.to_string()}),
+        FieldValue::Bool(yes) => json!({"boolValue": yes}),
     };
     json!({"key": key, "value": value})
 }
@@ -67,22 +68,22 @@ mod tests {
 
     #[test]
     fn records_are_gathered_by_who_said_them() {
-        let record = |target, message: &str, fields| Record {
-            at: 1_800_000_000_000_000_001,
-            level: Level::Info,
+        let record = |target, message: &str, fields| LogRecord {
+            time_unix_nano: 1_800_000_000_000_000_001,
+            level: LogLevel::Info,
             target,
             message: message.to_owned(),
             fields,
         };
         let fields = vec![
-            ("port", Value::Int(8137)),
-            ("fast", Value::Bool(true)),
-            ("ratio", Value::Float(0.5)),
-            ("who", text("x")),
+            ("port", FieldValue::Int(8137)),
+            ("fast", FieldValue::Bool(true)),
+            ("ratio", FieldValue::Float(0.5)),
+            ("who", text_value("x")),
         ];
         let records = [
             record("b", "first", fields),
-            record("a", "second", vec![("odd", Value::Float(f64::NAN))]),
+            record("a", "second", vec![("odd", FieldValue::Float(f64::NAN))]),
             record("b", "third", vec![]),
         ];
         let plain = |message: &str| {
@@ -106,12 +107,12 @@ mod tests {
             "scopeLogs": [{"scope": {"name": "a"}, "logRecords": [second]},
                           {"scope": {"name": "b"}, "logRecords": [first, plain("third")]}],
         }]});
-        assert_eq!(Json::from(export("1.2.3", &records, 0)), expected);
+        assert_eq!(Json::from(build_export_request("1.2.3", &records, 0)), expected);
     }
 
     #[test]
     fn what_was_left_out_is_said() {
-        let request = Json::from(export("1", &[], 7));
+        let request = Json::from(build_export_request("1", &[], 7));
         let line = &request["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
         assert_eq!(line["attributes"][0]["value"]["intValue"], "7");
         assert_eq!(line["severityNumber"], 13);

@@ -1,17 +1,17 @@
 //! What must hold for any output whatever. The fuzzer and the ordinary tests check the same.
 #![allow(clippy::panic, reason = "a panic is the report")]
 
-use crate::{Nonce, Piece, Stream};
+use crate::{ShellNonce, ShellOutput, ShellOutputParser};
 
 /// The nonce of the shells that never were.
 pub const NONCE: &str = "c0ffee";
 
 /// Neighbouring texts as one: where one piece ends is up to the reads.
-fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
-    let mut joined: Vec<Piece> = Vec::new();
+fn join_texts(pieces: Vec<ShellOutput>) -> Vec<ShellOutput> {
+    let mut joined: Vec<ShellOutput> = Vec::new();
     for piece in pieces {
         match (joined.last_mut(), piece) {
-            (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+            (Some(ShellOutput::Text(before)), ShellOutput::Text(text)) => before.push_str(&text),
             (_, piece) => joined.push(piece),
         }
     }
@@ -19,16 +19,16 @@ fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
 }
 
 /// All that the output says, without titles, which are a look at what is in the text anyway.
-fn pieces<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Piece> {
-    let mut stream = Stream::new(Nonce::known(NONCE));
-    let mut all: Vec<Piece> = chunks.into_iter().flat_map(|chunk| stream.push(chunk)).collect();
+fn parse_chunks<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<ShellOutput> {
+    let mut stream = ShellOutputParser::new(ShellNonce::fixed(NONCE));
+    let mut all: Vec<ShellOutput> = chunks.into_iter().flat_map(|chunk| stream.push(chunk)).collect();
     all.extend(stream.finish());
-    joined(all.into_iter().filter(|piece| !matches!(piece, Piece::Title(_))).collect())
+    join_texts(all.into_iter().filter(|piece| !matches!(piece, ShellOutput::Title(_))).collect())
 }
 
 /// The pieces of all bytes at once.
-pub fn whole(bytes: &[u8]) -> Vec<Piece> {
-    pieces([bytes])
+pub fn parse_whole(bytes: &[u8]) -> Vec<ShellOutput> {
+    parse_chunks([bytes])
 }
 
 /// Splits change nothing, and what has no nonce is passed on as it is. The first byte says where it is split.
@@ -38,15 +38,15 @@ pub fn whole(bytes: &[u8]) -> Vec<Piece> {
 pub fn terminal(data: &[u8]) {
     let Some((&split, bytes)) = data.split_first() else { return };
     let split = usize::from(split % 64) + 1;
-    let at_once = whole(bytes);
-    let by_bytes = pieces(bytes.chunks(1));
-    let somewhere = pieces(bytes.chunks(split));
+    let at_once = parse_whole(bytes);
+    let by_bytes = parse_chunks(bytes.chunks(1));
+    let somewhere = parse_chunks(bytes.chunks(split));
     if at_once != by_bytes || at_once != somewhere {
         panic!("{at_once:?}\n{by_bytes:?}\n{somewhere:?}");
     }
     let spoofed = !bytes.windows(NONCE.len()).any(|window| window == NONCE.as_bytes());
     let plain = String::from_utf8_lossy(bytes).into_owned();
-    let expected = if plain.is_empty() { Vec::new() } else { vec![Piece::Text(plain)] };
+    let expected = if plain.is_empty() { Vec::new() } else { vec![ShellOutput::Text(plain)] };
     if spoofed && at_once != expected {
         panic!("{at_once:?} is not what was written: {expected:?}");
     }
@@ -93,7 +93,7 @@ mod tests {
     /// So that a property that breaks is told by the ordinary tests too.
     #[test]
     fn the_seeds_of_the_fuzzer_and_their_beginnings_hold() {
-        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/terminal");
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/terminal_output");
         let seeds: Vec<Vec<u8>> =
             std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();
         assert!(seeds.len() > 2);

@@ -15,20 +15,20 @@
 
 #![forbid(unsafe_code)]
 
-mod integration;
-mod mark;
 mod nonce;
-mod stream;
-mod text;
-mod title;
-mod trim;
+mod output_parser;
+mod scrollback;
+mod shell_event;
+mod shell_integration;
+mod title_scanner;
+mod utf8_decoder;
 
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use integration::{Integration, Launch};
-pub use mark::Mark;
-pub use nonce::Nonce;
-pub use stream::{Piece, Stream};
-pub use trim::head_to_drop;
+pub use nonce::ShellNonce;
+pub use output_parser::{ShellOutput, ShellOutputParser};
+pub use scrollback::scrollback_trim_bytes;
+pub use shell_event::ShellEvent;
+pub use shell_integration::{ShellIntegration, ShellLaunch};

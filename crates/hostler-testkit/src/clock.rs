@@ -11,30 +11,30 @@ use hostler_driver::Clock;
 use tokio::sync::{Notify, oneshot};
 
 /// When every manual clock begins: 2026-01-01T00:00:00Z.
-const BEGAN: Duration = Duration::from_secs(1_767_225_600);
+const CLOCK_EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 /// Time that a test moves. Clones are the same clock.
 #[derive(Clone, Default)]
 pub struct ManualClock {
-    inner: Arc<Inner>,
+    inner: Arc<ManualClockInner>,
 }
 
 #[derive(Default)]
-struct Inner {
-    time: Mutex<Time>,
+struct ManualClockInner {
+    time: Mutex<ClockState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Time {
+struct ClockState {
     now: Duration,
-    next: u64,
+    next_sleeper: u64,
     /// By the moment at which they wake, then by the order in which they lay down.
     sleepers: BTreeMap<(Duration, u64), oneshot::Sender<()>>,
 }
 
-impl Time {
-    fn forget_the_gone(&mut self) {
+impl ClockState {
+    fn remove_dropped_sleepers(&mut self) {
         self.sleepers.retain(|_, wake| !wake.is_closed());
     }
 }
@@ -45,13 +45,13 @@ impl ManualClock {
         Self::default()
     }
 
-    fn time(&self) -> MutexGuard<'_, Time> {
+    fn lock_state(&self) -> MutexGuard<'_, ClockState> {
         self.inner.time.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets time pass. Those whose time has come wake in its order; whoever sleeps again does so from the new time on.
     pub fn advance(&self, duration: Duration) {
-        let mut time = self.time();
+        let mut time = self.lock_state();
         let target = time.now + duration;
         while let Some(first) = time.sleepers.first_entry() {
             let (due, _) = *first.key();
@@ -66,32 +66,32 @@ impl ManualClock {
     }
 
     /// How many sleep who will wake when exactly this much time has passed from now on.
-    pub fn sleepers(&self, left: Duration) -> usize {
-        let mut time = self.time();
-        time.forget_the_gone();
+    pub fn count_sleepers_due_in(&self, left: Duration) -> usize {
+        let mut time = self.lock_state();
+        time.remove_dropped_sleepers();
         let due = time.now + left;
         time.sleepers.keys().filter(|(known, _)| *known == due).count()
     }
 
     /// How many sleep now.
-    pub fn all_sleepers(&self) -> usize {
-        let mut time = self.time();
-        time.forget_the_gone();
+    pub fn count_sleepers(&self) -> usize {
+        let mut time = self.lock_state();
+        time.remove_dropped_sleepers();
         time.sleepers.len()
     }
 
     /// Waits until somebody sleeps who will wake when exactly this much time has passed from now on.
-    pub async fn somebody_sleeps(&self, left: Duration) {
-        self.many_sleep(1, left).await;
+    pub async fn wait_for_sleeper(&self, left: Duration) {
+        self.wait_for_sleepers(1, left).await;
     }
 
     /// Waits until so many do.
-    pub async fn many_sleep(&self, count: usize, left: Duration) {
+    pub async fn wait_for_sleepers(&self, count: usize, left: Duration) {
         loop {
             let changed = self.inner.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.sleepers(left) >= count {
+            if self.count_sleepers_due_in(left) >= count {
                 return;
             }
             changed.await;
@@ -101,11 +101,11 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + BEGAN + self.monotonic()
+        SystemTime::UNIX_EPOCH + CLOCK_EPOCH + self.monotonic()
     }
 
     fn monotonic(&self) -> Duration {
-        self.time().now
+        self.lock_state().now
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
@@ -114,10 +114,10 @@ impl Clock for ManualClock {
         }
         let (wake, woken) = oneshot::channel();
         {
-            let mut time = self.time();
-            time.forget_the_gone();
-            let key = (time.now + duration, time.next);
-            time.next += 1;
+            let mut time = self.lock_state();
+            time.remove_dropped_sleepers();
+            let key = (time.now + duration, time.next_sleeper);
+            time.next_sleeper += 1;
             time.sleepers.insert(key, wake);
         }
         self.inner.changed.notify_waiters();
@@ -146,16 +146,16 @@ mod tests {
         let clock = ManualClock::new();
         let second = Duration::from_secs(1);
         let (late, early, never) = (clock.sleep(3 * second), clock.sleep(2 * second), clock.sleep(9 * second));
-        clock.somebody_sleeps(2 * second).await;
-        assert_eq!(clock.all_sleepers(), 3);
+        clock.wait_for_sleeper(2 * second).await;
+        assert_eq!(clock.count_sleepers(), 3);
         clock.advance(second);
-        assert_eq!(clock.all_sleepers(), 3, "nobody's time has come");
+        assert_eq!(clock.count_sleepers(), 3, "nobody's time has come");
         clock.advance(second);
         early.await;
-        assert_eq!((clock.sleepers(second), clock.monotonic()), (1, 2 * second));
+        assert_eq!((clock.count_sleepers_due_in(second), clock.monotonic()), (1, 2 * second));
         clock.advance(5 * second);
         late.await;
         drop(never);
-        assert_eq!(clock.all_sleepers(), 0, "one that is dropped sleeps no more");
+        assert_eq!(clock.count_sleepers(), 0, "one that is dropped sleeps no more");
     }
 }

@@ -12,20 +12,20 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, ensure};
 use hostler_process::SupervisorCommand;
 
-const NAME: &str = "hostler-fake-agent";
+const PROGRAM_NAME: &str = "hostler-fake-agent";
 
 /// The fake agent's executable, built if it is missing or older than its sources.
-pub fn path() -> Result<PathBuf> {
+pub fn ensure_built() -> Result<PathBuf> {
     let test = std::env::current_exe().context("the running test has no path")?;
     // Tests lie in `deps`, programs beside it.
     let mut directory = test.parent().context("the running test lies nowhere")?;
     if directory.ends_with("deps") {
         directory = directory.parent().context("the running test lies nowhere")?;
     }
-    let program = directory.join(NAME);
-    let lock = File::create(directory.join(format!(".{NAME}.lock")))?;
+    let program = directory.join(PROGRAM_NAME);
+    let lock = File::create(directory.join(format!(".{PROGRAM_NAME}.lock")))?;
     lock.lock()?;
-    if !is_fresh(&program)? {
+    if !is_up_to_date(&program)? {
         build(directory)?;
         ensure!(program.is_file(), "cargo did not build {}", program.display());
     }
@@ -33,23 +33,27 @@ pub fn path() -> Result<PathBuf> {
 }
 
 /// The fake agent in its role as supervisor.
-pub fn supervisor() -> Result<SupervisorCommand> {
-    Ok(SupervisorCommand { program: path()?, args: vec![OsString::from("supervise")] })
+pub fn supervisor_command() -> Result<SupervisorCommand> {
+    Ok(SupervisorCommand { program: ensure_built()?, args: vec![OsString::from("supervise")] })
 }
 
-fn is_fresh(program: &Path) -> Result<bool> {
+fn is_up_to_date(program: &Path) -> Result<bool> {
     let Ok(built) = program.metadata() else { return Ok(false) };
     let kit = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let written = newest(&kit.join("src/bin").join(NAME))?.max(newest(&kit.join("../hostler-process/src"))?);
+    let written = newest_modification(&kit.join("src/bin").join(PROGRAM_NAME))?
+        .max(newest_modification(&kit.join("../hostler-process/src"))?);
     Ok(built.modified()? >= written)
 }
 
-fn newest(directory: &Path) -> Result<SystemTime> {
+fn newest_modification(directory: &Path) -> Result<SystemTime> {
     let mut latest = SystemTime::UNIX_EPOCH;
     for entry in std::fs::read_dir(directory).with_context(|| format!("{} is missing", directory.display()))? {
         let entry = entry?;
-        let changed =
-            if entry.file_type()?.is_dir() { newest(&entry.path())? } else { entry.metadata()?.modified()? };
+        let changed = if entry.file_type()?.is_dir() {
+            newest_modification(&entry.path())?
+        } else {
+            entry.metadata()?.modified()?
+        };
         latest = latest.max(changed);
     }
     Ok(latest)
@@ -62,7 +66,7 @@ fn build(directory: &Path) -> Result<()> {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--package", "hostler-testkit", "--bin", NAME, "--profile", profile])
+        .args(["build", "--package", "hostler-testkit", "--bin", PROGRAM_NAME, "--profile", profile])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .context("cargo cannot be started to build the fake agent")?;

@@ -8,48 +8,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    AgentCommand, Answer, Archive, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent,
-    DropError, FolderConfiguration, Images, OpenError, OpenErrorKind, OpenSpec, Opened, PartId, PartKind, PolicyChange,
-    Prompt, ProviderInfo, RequestId, ResumeToken, StderrTail, Steer, SteerId, TokenUsage, TurnOutcome,
-    WorkspaceConfiguration,
+    AgentConnection, AgentRequestId, AgentSettingChange, Answer, CloseMode, ConnectionError, ConnectionInfo, Driver,
+    DriverEvent, FolderConfiguration, ImageSelection, OpenError, OpenErrorKind, OpenSpec, OpenedConnection, PartId,
+    PartKind, Prompt, ProviderInfo, RemoveImagesError, ResumeToken, SlashCommand, StderrTail, SteeringMessage,
+    SteeringMessageId, TokenUsage, TranscriptStore, TurnOutcome, WorkspaceConfiguration,
 };
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 /// A driver whose starts and agents are in the test's hands.
 pub struct FakeDriver {
-    starts: mpsc::Sender<FakeStart>,
-    opens: Arc<AtomicUsize>,
-    settings: Arc<AtomicUsize>,
-    manners: Arc<Manners>,
+    starts: mpsc::Sender<FakeAgentStart>,
+    open_count: Arc<AtomicUsize>,
+    settings_version: Arc<AtomicUsize>,
+    behavior: Arc<FakeDriverBehavior>,
 }
 
 /// What a test says about all agents of a driver.
 #[derive(Default)]
-struct Manners {
+struct FakeDriverBehavior {
     /// The longest prompt; 0: any.
-    longest: AtomicUsize,
+    max_prompt_bytes: AtomicUsize,
     /// The pictures that were dropped, and how many there are to say.
-    dropped: Mutex<Vec<(ResumeToken, Images)>>,
+    removed_images: Mutex<Vec<(ResumeToken, ImageSelection)>>,
     /// What folders bring.
     workspace: Mutex<WorkspaceConfiguration>,
     /// What its agents keep.
-    archive: Option<Arc<dyn Archive>>,
+    transcript_store: Option<Arc<dyn TranscriptStore>>,
 }
 
 /// Where a test meets the starts of its driver.
-pub struct FakeStarts {
-    queue: mpsc::Receiver<FakeStart>,
-    opens: Arc<AtomicUsize>,
-    settings: Arc<AtomicUsize>,
-    manners: Arc<Manners>,
+pub struct FakeAgentStarts {
+    queue: mpsc::Receiver<FakeAgentStart>,
+    open_count: Arc<AtomicUsize>,
+    settings_version: Arc<AtomicUsize>,
+    behavior: Arc<FakeDriverBehavior>,
 }
 
 /// An agent that somebody wants to open. Dropping it is a failed start.
-pub struct FakeStart {
+pub struct FakeAgentStart {
     /// What was asked for.
     pub spec: OpenSpec,
-    answer: oneshot::Sender<Result<Opened, OpenError>>,
+    result: oneshot::Sender<Result<OpenedConnection, OpenError>>,
 }
 
 /// A live agent.
@@ -59,87 +59,91 @@ pub struct FakeAgent {
     /// The prompts that were written to it.
     pub prompts: mpsc::Receiver<String>,
     /// The answers to its requests.
-    pub answers: mpsc::Receiver<(RequestId, Answer)>,
+    pub answers: mpsc::Receiver<(AgentRequestId, Answer)>,
     /// The permission modes that it was told.
-    pub modes: mpsc::Receiver<String>,
+    pub permission_modes: mpsc::Receiver<String>,
     /// The other changes of its policy.
-    pub changes: mpsc::Receiver<PolicyChange>,
+    pub policy_changes: mpsc::Receiver<AgentSettingChange>,
     /// The background tasks that it was told to stop.
-    pub stopped: mpsc::Receiver<String>,
-    state: Arc<State>,
+    pub stopped_tasks: mpsc::Receiver<String>,
+    state: Arc<FakeAgentState>,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeAgentState {
     interrupts: AtomicUsize,
     /// Whether it ever got a prompt.
     prompted: AtomicBool,
     /// The last prompt, with what followed its words.
-    last: Mutex<Option<Prompt>>,
-    interrupted: Notify,
-    steer: Mutex<Option<Steer>>,
-    steered: Notify,
-    closed: AtomicBool,
-    closed_now: Notify,
+    last_prompt: Mutex<Option<Prompt>>,
+    interrupted_notify: Notify,
+    steer: Mutex<Option<SteeringMessage>>,
+    steered_notify: Notify,
+    is_closed: AtomicBool,
+    closed_notify: Notify,
     close_mode: Mutex<Option<CloseMode>>,
     /// Where background work writes.
     outputs: Mutex<HashMap<String, PathBuf>>,
     /// Closed while the test wants it: then a close does not come to its end.
-    lingers: Mutex<Option<watch::Sender<bool>>>,
+    close_blocked: Mutex<Option<watch::Sender<bool>>>,
 }
 
-impl State {
-    fn steer(&self) -> std::sync::MutexGuard<'_, Option<Steer>> {
+impl FakeAgentState {
+    fn lock_steer(&self) -> std::sync::MutexGuard<'_, Option<SteeringMessage>> {
         self.steer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl FakeDriver {
     /// A driver and the place where its starts arrive.
-    pub fn new() -> (Arc<Self>, FakeStarts) {
-        Self::with_archive(None)
+    pub fn new() -> (Arc<Self>, FakeAgentStarts) {
+        Self::with_transcript_store(None)
     }
 
     /// The same, whose agents keep conversations.
-    pub fn with_archive(archive: Option<Arc<dyn Archive>>) -> (Arc<Self>, FakeStarts) {
+    pub fn with_transcript_store(archive: Option<Arc<dyn TranscriptStore>>) -> (Arc<Self>, FakeAgentStarts) {
         let (starts, queue) = mpsc::channel(64);
         let (opens, settings) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let manners = Arc::new(Manners { archive, ..Manners::default() });
-        let driver =
-            Self { starts, opens: Arc::clone(&opens), settings: Arc::clone(&settings), manners: Arc::clone(&manners) };
-        (Arc::new(driver), FakeStarts { queue, opens, settings, manners })
+        let manners = Arc::new(FakeDriverBehavior { transcript_store: archive, ..FakeDriverBehavior::default() });
+        let driver = Self {
+            starts,
+            open_count: Arc::clone(&opens),
+            settings_version: Arc::clone(&settings),
+            behavior: Arc::clone(&manners),
+        };
+        (Arc::new(driver), FakeAgentStarts { queue, open_count: opens, settings_version: settings, behavior: manners })
     }
 }
 
-impl FakeStarts {
+impl FakeAgentStarts {
     /// The next start.
-    pub async fn next(&mut self) -> FakeStart {
+    pub async fn next_start(&mut self) -> FakeAgentStart {
         self.queue.recv().await.expect("the driver is alive")
     }
 
     /// From now on agents would be configured otherwise.
     pub fn change_settings(&self) {
-        self.settings.fetch_add(1, Ordering::SeqCst);
+        self.settings_version.fetch_add(1, Ordering::SeqCst);
     }
 
     /// From now on every folder brings this.
     pub fn set_workspace(&self, workspace: WorkspaceConfiguration) {
-        *self.manners.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
+        *self.behavior.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
     }
 
     /// From now on prompts may have so many bytes.
-    pub fn limit_prompts(&self, longest: usize) {
-        self.manners.longest.store(longest, Ordering::SeqCst);
+    pub fn set_max_prompt_bytes(&self, longest: usize) {
+        self.behavior.max_prompt_bytes.store(longest, Ordering::SeqCst);
     }
 
     /// The conversations whose pictures were dropped, and which.
-    pub fn dropped(&self) -> Vec<(ResumeToken, Images)> {
-        self.manners.dropped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn removed_images(&self) -> Vec<(ResumeToken, ImageSelection)> {
+        self.behavior.removed_images.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many starts there were.
-    pub fn count(&self) -> usize {
-        self.opens.load(Ordering::SeqCst)
+    pub fn open_count(&self) -> usize {
+        self.open_count.load(Ordering::SeqCst)
     }
 }
 
@@ -150,37 +154,41 @@ impl Driver for FakeDriver {
             display_name: "Fake".to_owned(),
             description: "An agent in the test's hands.".to_owned(),
             default_model: "fake-model".to_owned(),
-            plans: None,
+            plans_directory: None,
         }
     }
 
     fn settings_fingerprint(&self, _working_directory: &Path) -> String {
-        self.settings.load(Ordering::SeqCst).to_string()
+        self.settings_version.load(Ordering::SeqCst).to_string()
     }
 
     fn workspace_configuration(&self, _working_directory: &Path) -> WorkspaceConfiguration {
-        self.manners.workspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.behavior.workspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn longest_prompt(&self) -> usize {
-        match self.manners.longest.load(Ordering::SeqCst) {
+    fn max_prompt_bytes(&self) -> usize {
+        match self.behavior.max_prompt_bytes.load(Ordering::SeqCst) {
             0 => usize::MAX,
             longest => longest,
         }
     }
 
-    fn drop_images(&self, token: &ResumeToken, which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
-        let mut dropped = self.manners.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+    fn remove_images(
+        &self,
+        token: &ResumeToken,
+        which: ImageSelection,
+    ) -> BoxFuture<'static, Result<usize, RemoveImagesError>> {
+        let mut dropped = self.behavior.removed_images.lock().unwrap_or_else(PoisonError::into_inner);
         dropped.push((token.clone(), which));
         std::future::ready(Ok(1)).boxed()
     }
 
-    fn archive(&self) -> Option<Arc<dyn Archive>> {
-        self.manners.archive.clone()
+    fn transcript_store(&self) -> Option<Arc<dyn TranscriptStore>> {
+        self.behavior.transcript_store.clone()
     }
 
-    fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
-        self.opens.fetch_add(1, Ordering::SeqCst);
+    fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<OpenedConnection, OpenError>> {
+        self.open_count.fetch_add(1, Ordering::SeqCst);
         let starts = self.starts.clone();
         async move {
             let (answer, result) = oneshot::channel();
@@ -189,27 +197,27 @@ impl Driver for FakeDriver {
                 message: "the test dropped the start".to_owned(),
                 stderr: StderrTail::default(),
             };
-            starts.send(FakeStart { spec, answer }).await.map_err(|_| failed())?;
+            starts.send(FakeAgentStart { spec, result: answer }).await.map_err(|_| failed())?;
             result.await.map_err(|_| failed())?
         }
         .boxed()
     }
 }
 
-impl FakeStart {
+impl FakeAgentStart {
     /// The handshake succeeds.
     pub fn succeed(self) -> FakeAgent {
-        self.succeed_with(Vec::new())
+        self.succeed_with_commands(Vec::new())
     }
 
     /// The handshake succeeds, and tells of commands.
-    pub fn succeed_with(self, commands: Vec<AgentCommand>) -> FakeAgent {
+    pub fn succeed_with_commands(self, commands: Vec<SlashCommand>) -> FakeAgent {
         let applied = self.spec.folder_configuration != FolderConfiguration::Ignored;
-        self.succeed_as(commands, applied)
+        self.succeed_with_configuration(commands, applied)
     }
 
     /// The handshake succeeds, and says whether the folder's configuration is applied.
-    pub fn succeed_as(self, commands: Vec<AgentCommand>, applied: bool) -> FakeAgent {
+    pub fn succeed_with_configuration(self, commands: Vec<SlashCommand>, applied: bool) -> FakeAgent {
         let (events, receiver) = mpsc::channel(4096);
         let (prompt_sender, prompts) = mpsc::channel(64);
         let (answer_sender, answers) = mpsc::channel(64);
@@ -217,7 +225,7 @@ impl FakeStart {
         let (mode_sender, modes) = mpsc::channel(1);
         let (change_sender, changes) = mpsc::channel(64);
         let (stop_sender, stopped) = mpsc::channel(64);
-        let state = Arc::new(State::default());
+        let state = Arc::new(FakeAgentState::default());
         let connection = FakeConnection {
             prompts: prompt_sender,
             answers: answer_sender,
@@ -226,32 +234,40 @@ impl FakeStart {
             stopped: stop_sender,
             state: Arc::clone(&state),
         };
-        let facts = ConnectionFacts {
+        let facts = ConnectionInfo {
             pid: 4_000_000,
             version: Some("0.0.0-fake".to_owned()),
             commands,
             applied_configuration: applied,
         };
-        let opened = Opened { connection: Box::new(connection), events: receiver, facts };
+        let opened = OpenedConnection { connection: Box::new(connection), events: receiver, info: facts };
         // The one who wanted it may have given up.
-        let _ = self.answer.send(Ok(opened));
-        FakeAgent { events, prompts, answers, modes, changes, stopped, state }
+        let _ = self.result.send(Ok(opened));
+        FakeAgent {
+            events,
+            prompts,
+            answers,
+            permission_modes: modes,
+            policy_changes: changes,
+            stopped_tasks: stopped,
+            state,
+        }
     }
 
     /// The start fails.
     pub fn fail(self, kind: OpenErrorKind, message: &str, stderr: &str) {
         let stderr = StderrTail::from_redacted(stderr);
-        let _ = self.answer.send(Err(OpenError { kind, message: message.to_owned(), stderr }));
+        let _ = self.result.send(Err(OpenError { kind, message: message.to_owned(), stderr }));
     }
 
     /// Whether the one who wanted the agent has given up.
     pub fn is_abandoned(&self) -> bool {
-        self.answer.is_closed()
+        self.result.is_closed()
     }
 
     /// Waits until the one who wanted the agent has given up.
-    pub async fn abandoned(&mut self) {
-        self.answer.closed().await;
+    pub async fn wait_abandoned(&mut self) {
+        self.result.closed().await;
     }
 }
 
@@ -263,57 +279,57 @@ impl FakeAgent {
     }
 
     /// A whole plain answer: one text part in two deltas, usage, end.
-    pub async fn answer(&self, part: u64, first: &str, second: &str) {
+    pub async fn emit_answer(&self, part: u64, first: &str, second: &str) {
         let id = PartId(part);
         self.emit(DriverEvent::PartStarted { part: id, kind: PartKind::Text }).await;
-        self.emit(DriverEvent::Delta { part: id, text: first.to_owned() }).await;
-        self.emit(DriverEvent::Delta { part: id, text: second.to_owned() }).await;
+        self.emit(DriverEvent::PartDelta { part: id, text: first.to_owned() }).await;
+        self.emit(DriverEvent::PartDelta { part: id, text: second.to_owned() }).await;
         self.emit(DriverEvent::Usage(TokenUsage { input: 10, output: 2, ..TokenUsage::default() })).await;
         self.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     }
 
     /// The next answer to one of its requests.
-    pub async fn answered(&mut self) -> (RequestId, Answer) {
+    pub async fn next_answer(&mut self) -> (AgentRequestId, Answer) {
         self.answers.recv().await.expect("an answer")
     }
 
     /// The agent says where a piece of background work writes.
-    pub fn writes(&self, id: &str, path: PathBuf) {
+    pub fn set_task_output(&self, id: &str, path: PathBuf) {
         self.state.outputs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), path);
     }
 
     /// The next prompt.
-    pub async fn prompt(&mut self) -> String {
+    pub async fn next_prompt(&mut self) -> String {
         self.prompts.recv().await.expect("a prompt")
     }
 
     /// The next prompt, with what follows its words.
-    pub async fn whole_prompt(&mut self) -> Prompt {
-        self.prompt().await;
-        self.state.last.lock().unwrap_or_else(PoisonError::into_inner).clone().expect("a prompt")
+    pub async fn next_full_prompt(&mut self) -> Prompt {
+        self.next_prompt().await;
+        self.state.last_prompt.lock().unwrap_or_else(PoisonError::into_inner).clone().expect("a prompt")
     }
 
     /// The process ends by itself.
-    pub async fn die(self, status: &str, stderr: &str) {
+    pub async fn exit(self, status: &str, stderr: &str) {
         let stderr = StderrTail::from_redacted(stderr);
-        self.emit(DriverEvent::Gone { status: status.to_owned(), stderr }).await;
+        self.emit(DriverEvent::ProcessExited { status: status.to_owned(), stderr }).await;
     }
 
     /// Tells the model what is held for it, and says so. `None` if nothing is held.
-    pub async fn inject(&self) -> Option<Steer> {
-        let steer = self.state.steer().take()?;
+    pub async fn inject_steer(&self) -> Option<SteeringMessage> {
+        let steer = self.state.lock_steer().take()?;
         self.emit(DriverEvent::SteerInjected(steer.id.clone())).await;
         Some(steer)
     }
 
     /// Takes what is held for the agent, and says nothing.
-    pub fn take_steer(&self) -> Option<Steer> {
-        self.state.steer().take()
+    pub fn take_steer(&self) -> Option<SteeringMessage> {
+        self.state.lock_steer().take()
     }
 
     /// Ends the turn as drivers do: what is held and was not told is given back first.
-    pub async fn end(&self, outcome: TurnOutcome) {
-        let held = self.state.steer().take();
+    pub async fn end_turn(&self, outcome: TurnOutcome) {
+        let held = self.state.lock_steer().take();
         if let Some(steer) = held {
             self.emit(DriverEvent::SteerUndelivered(steer.id)).await;
         }
@@ -321,67 +337,67 @@ impl FakeAgent {
     }
 
     /// Waits until words are held for the agent.
-    pub async fn steered(&self) -> Steer {
+    pub async fn wait_steered(&self) -> SteeringMessage {
         loop {
-            let held = self.state.steer().clone();
+            let held = self.state.lock_steer().clone();
             if let Some(steer) = held {
                 return steer;
             }
-            self.state.steered.notified().await;
+            self.state.steered_notify.notified().await;
         }
     }
 
     /// Waits for an interrupt.
-    pub async fn interrupted(&self) {
+    pub async fn wait_interrupted(&self) {
         while self.state.interrupts.load(Ordering::SeqCst) == 0 {
-            self.state.interrupted.notified().await;
+            self.state.interrupted_notify.notified().await;
         }
     }
 
     /// Waits until the connection was closed, and tells how.
-    pub async fn closed(&self) -> CloseMode {
-        while !self.state.closed.load(Ordering::SeqCst) {
-            self.state.closed_now.notified().await;
+    pub async fn wait_closed(&self) -> CloseMode {
+        while !self.state.is_closed.load(Ordering::SeqCst) {
+            self.state.closed_notify.notified().await;
         }
         self.state.close_mode.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(CloseMode::Now)
     }
 
     /// From now on a close takes until [`let_go`](Self::let_go).
-    pub fn linger(&self) {
+    pub fn block_close(&self) {
         let lingers = watch::Sender::new(true);
-        *self.state.lingers.lock().unwrap_or_else(PoisonError::into_inner) = Some(lingers);
+        *self.state.close_blocked.lock().unwrap_or_else(PoisonError::into_inner) = Some(lingers);
     }
 
     /// A close that is under way, or the next one, comes to its end.
-    pub fn let_go(&self) {
-        if let Some(lingers) = &*self.state.lingers.lock().unwrap_or_else(PoisonError::into_inner) {
+    pub fn unblock_close(&self) {
+        if let Some(lingers) = &*self.state.close_blocked.lock().unwrap_or_else(PoisonError::into_inner) {
             lingers.send_replace(false);
         }
     }
 
     /// Whether the connection was closed.
     pub fn is_closed(&self) -> bool {
-        self.state.closed.load(Ordering::SeqCst)
+        self.state.is_closed.load(Ordering::SeqCst)
     }
 }
 
 struct FakeConnection {
     prompts: mpsc::Sender<String>,
-    answers: mpsc::Sender<(RequestId, Answer)>,
+    answers: mpsc::Sender<(AgentRequestId, Answer)>,
     modes: mpsc::Sender<String>,
-    changes: mpsc::Sender<PolicyChange>,
+    changes: mpsc::Sender<AgentSettingChange>,
     stopped: mpsc::Sender<String>,
-    state: Arc<State>,
+    state: Arc<FakeAgentState>,
 }
 
-impl Connection for FakeConnection {
+impl AgentConnection for FakeConnection {
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
         async move {
             let text = prompt.expose().to_owned();
             let id = prompt.id().unwrap_or_else(Uuid::new_v4);
-            *self.state.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(prompt);
+            *self.state.last_prompt.lock().unwrap_or_else(PoisonError::into_inner) = Some(prompt);
             self.state.prompted.store(true, Ordering::SeqCst);
-            self.prompts.send(text).await.map_err(|_| ConnectionError::Gone(None))?;
+            self.prompts.send(text).await.map_err(|_| ConnectionError::Exited(None))?;
             Ok(id)
         }
         .boxed()
@@ -389,34 +405,34 @@ impl Connection for FakeConnection {
 
     fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>> {
         self.state.interrupts.fetch_add(1, Ordering::SeqCst);
-        self.state.interrupted.notify_one();
+        self.state.interrupted_notify.notify_one();
         async { Ok(()) }.boxed()
     }
 
-    fn answer(&self, request: &RequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>> {
+    fn answer(&self, request: &AgentRequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>> {
         let request = request.clone();
-        async move { self.answers.send((request, answer)).await.map_err(|_| ConnectionError::Gone(None)) }.boxed()
+        async move { self.answers.send((request, answer)).await.map_err(|_| ConnectionError::Exited(None)) }.boxed()
     }
 
-    fn steer(&self, steer: Steer) {
+    fn steer(&self, steer: SteeringMessage) {
         // Words for an agent that has nothing to do are nobody's.
         if !self.state.prompted.load(Ordering::SeqCst) {
             return;
         }
-        *self.state.steer() = Some(steer);
-        self.state.steered.notify_one();
+        *self.state.lock_steer() = Some(steer);
+        self.state.steered_notify.notify_one();
     }
 
-    fn unsteer(&self, id: &SteerId) -> bool {
-        self.state.steer().take_if(|held| held.id == *id).is_some()
+    fn cancel_steering(&self, id: &SteeringMessageId) -> bool {
+        self.state.lock_steer().take_if(|held| held.id == *id).is_some()
     }
 
-    fn apply(&self, change: PolicyChange) -> BoxFuture<'_, Result<(), ConnectionError>> {
+    fn apply_setting(&self, change: AgentSettingChange) -> BoxFuture<'_, Result<(), ConnectionError>> {
         async move {
-            let gone = |_| ConnectionError::Gone(None);
+            let gone = |_| ConnectionError::Exited(None);
             match change {
-                PolicyChange::PermissionMode(mode) => self.modes.send(mode).await.map_err(gone),
-                other => self.changes.send(other).await.map_err(|_| ConnectionError::Gone(None)),
+                AgentSettingChange::PermissionMode(mode) => self.modes.send(mode).await.map_err(gone),
+                other => self.changes.send(other).await.map_err(|_| ConnectionError::Exited(None)),
             }
         }
         .boxed()
@@ -424,18 +440,18 @@ impl Connection for FakeConnection {
 
     fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
         let id = id.to_owned();
-        async move { self.stopped.send(id).await.map_err(|_| ConnectionError::Gone(None)) }.boxed()
+        async move { self.stopped.send(id).await.map_err(|_| ConnectionError::Exited(None)) }.boxed()
     }
 
-    fn task_output(&self, id: &str) -> Option<PathBuf> {
+    fn task_output_path(&self, id: &str) -> Option<PathBuf> {
         self.state.outputs.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {
         *self.state.close_mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
-        self.state.closed.store(true, Ordering::SeqCst);
-        self.state.closed_now.notify_one();
-        let lingers = self.state.lingers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.state.is_closed.store(true, Ordering::SeqCst);
+        self.state.closed_notify.notify_one();
+        let lingers = self.state.close_blocked.lock().unwrap_or_else(PoisonError::into_inner);
         let lingers = lingers.as_ref().map(watch::Sender::subscribe);
         async move {
             if let Some(mut lingers) = lingers {

@@ -8,12 +8,12 @@
     reason = "used by tests only, where a panic is the report"
 )]
 
-pub mod bench;
+pub mod benchmark_table;
 pub mod clock;
 pub mod conformance;
 pub mod fake_agent;
-pub mod fake_archive;
 pub mod fake_driver;
-pub mod peer;
+pub mod fake_transcript_store;
 pub mod processes;
-pub mod raw;
+pub mod raw_client;
+pub mod test_client;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// A process, as `/proc` shows it.
 #[derive(Debug, Clone)]
-pub struct Process {
+pub struct ProcessInfo {
     /// Its id.
     pub pid: u32,
     /// Its parent's id.
@@ -16,17 +16,17 @@ pub struct Process {
 }
 
 /// Every process that can be seen, zombies left out.
-pub fn all() -> Vec<Process> {
+pub fn list_processes() -> Vec<ProcessInfo> {
     // Nothing to see must not be taken for nothing left behind.
     let entries =
         std::fs::read_dir("/proc").expect("tests look at processes in /proc, which this system does not have");
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(read).collect()
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(read_process).collect()
 }
 
 /// All descendants of a process.
-pub fn descendants(pid: u32) -> Vec<Process> {
-    let mut children: HashMap<u32, Vec<Process>> = HashMap::new();
-    for process in all() {
+pub fn descendants(pid: u32) -> Vec<ProcessInfo> {
+    let mut children: HashMap<u32, Vec<ProcessInfo>> = HashMap::new();
+    for process in list_processes() {
         children.entry(process.parent).or_default().push(process);
     }
     let mut found = Vec::new();
@@ -41,33 +41,33 @@ pub fn descendants(pid: u32) -> Vec<Process> {
 }
 
 /// The agents that a host has started: what its supervisors run. (An agent may rewrite its own command line.)
-pub fn agents(host: u32) -> Vec<Process> {
-    let supervisors: Vec<_> = supervisors(host).into_iter().map(|process| process.pid).collect();
+pub fn agent_processes(host: u32) -> Vec<ProcessInfo> {
+    let supervisors: Vec<_> = supervisor_processes(host).into_iter().map(|process| process.pid).collect();
     let tree = descendants(host).into_iter();
     tree.filter(|process| supervisors.contains(&process.parent)).collect()
 }
 
 /// The supervisors that a host has started.
-pub fn supervisors(host: u32) -> Vec<Process> {
+pub fn supervisor_processes(host: u32) -> Vec<ProcessInfo> {
     descendants(host).into_iter().filter(|process| process.command.ends_with(" supervise")).collect()
 }
 
 /// Whether a process is alive (a zombie is not).
 pub fn is_alive(pid: u32) -> bool {
-    read(pid).is_some()
+    read_process(pid).is_some()
 }
 
 /// The environment that a process was started with.
-pub fn environment(pid: u32) -> Vec<String> {
+pub fn read_environment(pid: u32) -> Vec<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     bytes.split(|byte| *byte == 0).map(|entry| String::from_utf8_lossy(entry).into_owned()).collect()
 }
 
 /// Waits until none of the processes is alive; answers those that still are after five seconds.
-pub async fn survivors(pids: &[u32]) -> Vec<Process> {
+pub async fn wait_for_exit(pids: &[u32]) -> Vec<ProcessInfo> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
-        let alive: Vec<_> = pids.iter().filter_map(|pid| read(*pid)).collect();
+        let alive: Vec<_> = pids.iter().filter_map(|pid| read_process(*pid)).collect();
         if alive.is_empty() || Instant::now() > deadline {
             return alive;
         }
@@ -76,11 +76,11 @@ pub async fn survivors(pids: &[u32]) -> Vec<Process> {
 }
 
 /// How many descriptors a process has open.
-pub fn descriptors(pid: u32) -> usize {
+pub fn count_descriptors(pid: u32) -> usize {
     std::fs::read_dir(PathBuf::from(format!("/proc/{pid}/fd"))).map(Iterator::count).unwrap_or_default()
 }
 
-fn read(pid: u32) -> Option<Process> {
+fn read_process(pid: u32) -> Option<ProcessInfo> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name may hold anything, so the fields are counted from its closing parenthesis.
     let (_, fields) = stat.rsplit_once(')')?;
@@ -93,5 +93,5 @@ fn read(pid: u32) -> Option<Process> {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = command.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let command = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    Some(Process { pid, parent, command })
+    Some(ProcessInfo { pid, parent, command })
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The items that differ between two configurations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Difference {
+pub struct ConfigurationDifference {
     /// Items that are new.
     pub added: Vec<ConfigurationItem>,
     /// Items with other contents than before.
@@ -15,7 +15,7 @@ pub struct Difference {
     pub removed: Vec<ConfigurationItem>,
 }
 
-impl Difference {
+impl ConfigurationDifference {
     /// Compares what was decided about with what there is now.
     pub fn between(before: &[ConfigurationItem], now: &[ConfigurationItem]) -> Self {
         let same = |one: &ConfigurationItem, other: &ConfigurationItem| {
@@ -34,7 +34,7 @@ impl Difference {
     }
 
     /// Every item with `+` (added), `~` (changed) or `-` (removed).
-    pub fn marked(&self) -> impl Iterator<Item = (char, &ConfigurationItem)> {
+    pub fn iter_marked(&self) -> impl Iterator<Item = (char, &ConfigurationItem)> {
         let mark = |mark: char| move |item| (mark, item);
         let added = self.added.iter().map(mark('+'));
         added.chain(self.changed.iter().map(mark('~'))).chain(self.removed.iter().map(mark('-')))
@@ -61,9 +61,9 @@ mod tests {
     fn added_changed_and_removed_items_are_listed_and_equal_ones_are_not() {
         let before = [item("same", "1"), item("edited", "1"), item("gone", "1")];
         let now = [item("same", "1"), item("edited", "2"), item("new", "1")];
-        let difference = Difference::between(&before, &now);
-        let marked: Vec<_> = difference.marked().map(|(mark, item)| format!("{mark}{}", item.name)).collect();
+        let difference = ConfigurationDifference::between(&before, &now);
+        let marked: Vec<_> = difference.iter_marked().map(|(mark, item)| format!("{mark}{}", item.name)).collect();
         assert_eq!(marked, ["+new", "~edited", "-gone"]);
-        assert_eq!(Difference::between(&now, &now), Difference::default());
+        assert_eq!(ConfigurationDifference::between(&now, &now), ConfigurationDifference::default());
     }
 }

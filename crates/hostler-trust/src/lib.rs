@@ -12,12 +12,12 @@
 
 #![forbid(unsafe_code)]
 
-mod assess;
+mod assessment;
 mod difference;
 mod report;
 mod store;
 
-pub use assess::{Assessment, TrustState, TrustedBy};
-pub use difference::Difference;
-pub use report::{ListedFolder, TrustListing, TrustReport};
-pub use store::{Decision, TrustEntry, TrustError, TrustOptions, TrustStore};
+pub use assessment::{TrustAssessment, TrustState, TrustedBy};
+pub use difference::ConfigurationDifference;
+pub use report::{TrustListing, TrustListingItem, TrustReport};
+pub use store::{TrustDecision, TrustEntry, TrustError, TrustOptions, TrustStore};

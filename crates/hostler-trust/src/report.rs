@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hostler_driver::{ConfigurationItem, WorkspaceConfiguration};
 use serde::Serialize;
 
-use crate::{Assessment, Decision, Difference, TrustEntry, TrustState, TrustedBy};
+use crate::{ConfigurationDifference, TrustAssessment, TrustDecision, TrustEntry, TrustState, TrustedBy};
 
 /// The trust of one folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,10 +28,10 @@ pub struct TrustReport<'a> {
     pub configuration: &'a WorkspaceConfiguration,
     /// What has changed since the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub difference: Option<&'a Difference>,
+    pub difference: Option<&'a ConfigurationDifference>,
 }
 
-impl Assessment {
+impl TrustAssessment {
     /// The assessment as programs read it.
     pub fn report(&self) -> TrustReport<'_> {
         let mut report = TrustReport {
@@ -62,7 +62,7 @@ impl Assessment {
 #[serde(rename_all = "camelCase")]
 pub struct TrustListing<'a> {
     /// The decisions.
-    pub items: Vec<ListedFolder<'a>>,
+    pub items: Vec<TrustListingItem<'a>>,
     /// The folders of the host's configuration.
     pub trusted_folders: &'a [PathBuf],
 }
@@ -70,11 +70,11 @@ pub struct TrustListing<'a> {
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ListedFolder<'a> {
+pub struct TrustListingItem<'a> {
     /// The folder's real path.
     pub path: &'a Path,
     /// What was decided.
-    pub decision: Decision,
+    pub decision: TrustDecision,
     /// The parent folder that it has its trust from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherited_from: Option<&'a Path>,
@@ -85,7 +85,7 @@ pub struct ListedFolder<'a> {
 impl<'a> TrustListing<'a> {
     /// The listing as programs read it.
     pub fn new(entries: &'a [TrustEntry], trusted_folders: &'a [PathBuf]) -> Self {
-        let listed = |entry: &'a TrustEntry| ListedFolder {
+        let listed = |entry: &'a TrustEntry| TrustListingItem {
             path: &entry.path,
             decision: entry.decision,
             inherited_from: entry.inherited_from.as_deref(),

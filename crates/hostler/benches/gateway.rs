@@ -2,35 +2,35 @@
 //! gateways if they are given (`cargo xtask bench gateway --peers`).
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark reports to people")]
 
-#[path = "support/gateway/load.rs"]
-mod load;
-#[path = "support/gateway/mock.rs"]
-mod mock;
+#[path = "support/gateway/load_client.rs"]
+mod load_client;
+#[path = "support/gateway/measured_systems.rs"]
+mod measured_systems;
+#[path = "support/gateway/mock_upstream.rs"]
+mod mock_upstream;
 #[path = "support/gateway/report.rs"]
 mod report;
-#[path = "support/gateway/systems.rs"]
-mod systems;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hostler_testkit::bench::{median, percentile};
-use load::{Client, ask, deltas_of};
-use mock::Mock;
-use report::{Report, Row};
-use systems::{Process, System};
+use hostler_testkit::benchmark_table::{median, percentile};
+use load_client::{LoadClient, count_deltas, load_prompt};
+use measured_systems::{MeasuredProcess, MeasuredSystem};
+use mock_upstream::BenchmarkUpstream;
+use report::{GatewayMetric, GatewayReport};
 
 /// Requests to measure the first event by.
-const FIRST: usize = 2_000;
+const FIRST_EVENT_REQUESTS: usize = 2_000;
 /// Events that pass at full speed, over all streams of a run.
-const FLOOD: usize = 640_000;
-const STREAMS: usize = 64;
+const FLOOD_EVENTS: usize = 640_000;
+const STREAM_COUNT: usize = 64;
 /// Fifty events a second.
-const PACE: Duration = Duration::from_millis(20);
-const PACED: usize = 100;
+const EVENT_INTERVAL: Duration = Duration::from_millis(20);
+const PACED_EVENTS: usize = 100;
 const PACED_ROUNDS: usize = 5;
 /// A peer gets a part of the load, or the run would take all day.
-const PEERS_SHARE: usize = 20;
+const PEER_LOAD_DIVISOR: usize = 20;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -39,93 +39,98 @@ fn main() {
 }
 
 async fn measure(arguments: &[String]) {
-    let mock = Mock::start();
-    let mut systems = vec![System::direct(mock.address), System::hostler(mock.address)];
-    systems.extend(systems::peers(arguments, mock.address).await);
-    let mut report = Report::default();
+    let mock = BenchmarkUpstream::start();
+    let mut systems = vec![MeasuredSystem::direct(mock.address), MeasuredSystem::hostler(mock.address)];
+    systems.extend(measured_systems::peers(arguments, mock.address).await);
+    let mut report = GatewayReport::default();
     for system in &systems {
-        let deltas = deltas_of(system, 100).await;
+        let deltas = count_deltas(system, 100).await;
         assert_eq!(deltas, 100, "{} loses events", system.name);
-        report.column(system.name, system.process.as_ref().map(Process::resident));
+        report.column(system.name, system.process.as_ref().map(MeasuredProcess::resident));
     }
     first_event(&systems, &mut report).await;
     paced(&systems, &mut report).await;
     for system in &systems {
-        report.value(Row::MemoryPaced, system.name, system.process.as_ref().map(Process::peak));
+        report.value(GatewayMetric::MemoryPaced, system.name, system.process.as_ref().map(MeasuredProcess::peak));
     }
-    for streams in [1, STREAMS] {
+    for streams in [1, STREAM_COUNT] {
         flood(&systems, streams, &mut report).await;
     }
     for system in &systems {
-        report.value(Row::MemoryPeak, system.name, system.process.as_ref().map(Process::peak));
+        report.value(GatewayMetric::MemoryPeak, system.name, system.process.as_ref().map(MeasuredProcess::peak));
     }
     println!("{report}");
 }
 
 /// One request after the other, in turns, so that all see the same machine.
-async fn first_event(systems: &[System], report: &mut Report) {
+async fn first_event(systems: &[MeasuredSystem], report: &mut GatewayReport) {
     let mut clients = Vec::new();
     for system in systems {
-        clients.push((system, Client::connect(system).await, Vec::new()));
+        clients.push((system, LoadClient::connect(system).await, Vec::new()));
     }
-    for round in 0..FIRST {
+    for round in 0..FIRST_EVENT_REQUESTS {
         for (system, client, times) in &mut clients {
-            if system.is_ours() || round % PEERS_SHARE == 0 {
-                times.push(client.run(&ask(1, Duration::ZERO)).await.first.as_secs_f64() * 1000.0);
+            if system.is_ours() || round % PEER_LOAD_DIVISOR == 0 {
+                times.push(client.run(&load_prompt(1, Duration::ZERO)).await.first.as_secs_f64() * 1000.0);
             }
         }
     }
     for (system, _, times) in clients {
         // The first ones warm things up.
         let times = times.get(times.len() / 10..).unwrap_or_default();
-        report.value(Row::First, system.name, Some(median(times)));
-        report.value(Row::FirstSlow, system.name, Some(percentile(times, 99)));
+        report.value(GatewayMetric::First, system.name, Some(median(times)));
+        report.value(GatewayMetric::FirstSlow, system.name, Some(percentile(times, 99)));
     }
 }
 
 /// As many events as will go.
-async fn flood(systems: &[System], streams: usize, report: &mut Report) {
+async fn flood(systems: &[MeasuredSystem], streams: usize, report: &mut GatewayReport) {
     for system in systems {
-        let share = if system.is_ours() { 1 } else { PEERS_SHARE };
-        let events = FLOOD / share / streams;
-        let before = system.process.as_ref().map(Process::cpu);
-        let samples = together(system.address, &system.head, streams, &ask(events, Duration::ZERO)).await;
+        let share = if system.is_ours() { 1 } else { PEER_LOAD_DIVISOR };
+        let events = FLOOD_EVENTS / share / streams;
+        let before = system.process.as_ref().map(MeasuredProcess::cpu);
+        let samples = together(system.address, &system.head, streams, &load_prompt(events, Duration::ZERO)).await;
         let total = samples.iter().map(|sample| sample.total.as_secs_f64()).fold(0.0, f64::max);
         let passed = (events * streams) as f64;
-        report.value(if streams == 1 { Row::FloodOne } else { Row::FloodMany }, system.name, Some(passed / total));
+        report.value(
+            if streams == 1 { GatewayMetric::FloodOne } else { GatewayMetric::FloodMany },
+            system.name,
+            Some(passed / total),
+        );
         if let (Some(process), Some(before)) = (&system.process, before) {
-            let row = if streams == 1 { Row::CpuOne } else { Row::CpuMany };
+            let row = if streams == 1 { GatewayMetric::CpuOne } else { GatewayMetric::CpuMany };
             report.value(row, system.name, Some((process.cpu() - before).as_secs_f64() * 1e6 / passed));
         }
     }
 }
 
 /// Streams at the pace of a model, in turns.
-async fn paced(systems: &[System], report: &mut Report) {
-    let mut seen: Vec<(&System, Vec<f64>, Duration)> =
+async fn paced(systems: &[MeasuredSystem], report: &mut GatewayReport) {
+    let mut seen: Vec<(&MeasuredSystem, Vec<f64>, Duration)> =
         systems.iter().map(|system| (system, Vec::new(), Duration::ZERO)).collect();
     for _ in 0..PACED_ROUNDS {
         for (system, first, spent) in &mut seen {
-            let cpu = || system.process.as_ref().map(Process::cpu).unwrap_or_default();
+            let cpu = || system.process.as_ref().map(MeasuredProcess::cpu).unwrap_or_default();
             let before = cpu();
-            let samples = together(system.address, &system.head, STREAMS, &ask(PACED, PACE)).await;
+            let samples =
+                together(system.address, &system.head, STREAM_COUNT, &load_prompt(PACED_EVENTS, EVENT_INTERVAL)).await;
             first.extend(samples.iter().map(|sample| sample.first.as_secs_f64() * 1000.0));
             *spent += cpu() - before;
         }
     }
     for (system, first, spent) in seen {
-        report.value(Row::PacedFirst, system.name, Some(median(&first)));
-        report.value(Row::PacedFirstSlow, system.name, Some(percentile(&first, 99)));
-        let each = spent.as_secs_f64() * 1e6 / (PACED * STREAMS * PACED_ROUNDS) as f64;
-        report.value(Row::PacedCpu, system.name, system.process.as_ref().map(|_| each));
+        report.value(GatewayMetric::PacedFirst, system.name, Some(median(&first)));
+        report.value(GatewayMetric::PacedFirstSlow, system.name, Some(percentile(&first, 99)));
+        let each = spent.as_secs_f64() * 1e6 / (PACED_EVENTS * STREAM_COUNT * PACED_ROUNDS) as f64;
+        report.value(GatewayMetric::PacedCpu, system.name, system.process.as_ref().map(|_| each));
     }
 }
 
 /// So many streams at once, each over a connection of its own that is there already.
-async fn together(address: SocketAddr, head: &str, streams: usize, prompt: &str) -> Vec<load::Sample> {
+async fn together(address: SocketAddr, head: &str, streams: usize, prompt: &str) -> Vec<load_client::RequestTiming> {
     let mut clients = Vec::new();
     for _ in 0..streams {
-        clients.push(Client::to(address, head.to_owned()).await);
+        clients.push(LoadClient::connect_to(address, head.to_owned()).await);
     }
     futures::future::join_all(clients.iter_mut().map(|client| client.run(prompt))).await
 }

@@ -2,80 +2,86 @@
 //! is found, beside those who read everything each time.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
 
-#[path = "support/past.rs"]
-mod past;
+#[path = "../../hostler-claude/benches/support/generated_transcripts.rs"]
+mod generated_transcripts;
+#[path = "support/stored_history.rs"]
+mod stored_history;
 #[path = "support/mod.rs"]
 mod support;
-#[path = "../../hostler-claude/benches/support/written.rs"]
-mod written;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use hostler_testkit::bench::{Row, Table, median};
-use hostler_testkit::raw::Raw;
-use past::{option, peak};
+use generated_transcripts::{BUILDS, written};
+use hostler_testkit::benchmark_table::{BenchmarkRow, BenchmarkTable, median};
+use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
-use support::{Home, ms, resident};
-use written::{BUILDS, written};
+use stored_history::{number_option, peak_memory_mib};
+use support::{BenchmarkHome, elapsed_ms, resident_memory_mib};
 
 const ROUNDS: usize = 30;
 
 /// Those who read everything are asked less often.
-const READINGS: usize = 3;
-const PROJECTS: usize = 50;
-const VOCABULARY: usize = 20_000;
+const SCAN_ROUNDS: usize = 3;
+const PROJECT_COUNT: usize = 50;
+const VOCABULARY_SIZE: usize = 20_000;
 
 /// A conversation has three or four turns, each with more bookkeeping and output than words.
-const CONVERSATION: usize = 600 * 1024;
+const CONVERSATION_BYTES: usize = 600 * 1024;
 
 /// What is said in one conversation only, as the last words of a sentence.
-const RARE: &str = "zyzzyva heliotrope lantern";
+const RARE_PHRASE: &str = "zyzzyva heliotrope lantern";
 
 /// What is looked for, and what those look for who read everything.
-struct Search {
-    what: &'static str,
+struct SearchCase {
+    label: &'static str,
     query: String,
-    beside: String,
+    scan_word: String,
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let sessions = option("--sessions", 1_000);
-    let home = Home::new();
+    let sessions = number_option("--sessions", 1_000);
+    let home = BenchmarkHome::new();
     let empty = home.serve(&["--upstream", "scripted"]);
-    drop(Raw::initialized(&empty.url).await);
-    let idle = resident(empty.pid);
+    drop(RawClient::connect_and_initialize(&empty.url).await);
+    let idle = resident_memory_mib(empty.pid);
     drop(empty);
 
     let records = home.path("claude");
-    let mut words = Words(1);
+    let mut words = WordGenerator(1);
     for number in 0..sessions {
         let mut say = |count| words.sentence(count, number == sessions / 2);
-        written(&records, BUILDS[number % 2], CONVERSATION, number % PROJECTS, &mut say);
+        written(&records, BUILDS[number % 2], CONVERSATION_BYTES, number % PROJECT_COUNT, &mut say);
     }
     let records = records.join("projects");
 
     let host = home.serve(&["--upstream", "scripted"]);
-    let mut raw = Raw::initialized(&host.url).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url).await;
     assert_eq!(find(&mut raw, "zyzzyva", true).await, 1);
-    let read = ms(host.started, Instant::now());
-    let memory = (resident(host.pid) - idle, peak(host.pid));
+    let read = elapsed_ms(host.started, Instant::now());
+    let memory = (resident_memory_mib(host.pid) - idle, peak_memory_mib(host.pid));
     drop((raw, host));
 
     let host = home.serve(&["--upstream", "scripted"]);
-    let mut raw = Raw::initialized(&host.url).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url).await;
     let begun = Instant::now();
     assert_eq!(find(&mut raw, "zyzzyva", false).await, 1);
-    let first = ms(begun, Instant::now());
+    let first = elapsed_ms(begun, Instant::now());
     let begun = Instant::now();
     assert_eq!(find(&mut raw, "zyzzyva", true).await, 1);
-    let again = ms(begun, Instant::now());
+    let again = elapsed_ms(begun, Instant::now());
 
     let grep = |word: &str| reading("grep", &["-rlF"], word, &records).expect("grep is there");
     let grep_rare = grep("zyzzyva");
-    let row = |what: String, unit, hostler, beside, target| Row { what, unit, hostler, beside, target };
+    let row = |what: String, unit, hostler, beside, target| BenchmarkRow {
+        metric: what,
+        unit,
+        hostler,
+        baseline: beside,
+        target,
+    };
     let beside = |name: &str, value| Some((name.to_owned(), value));
     let (index, all) = (size(&home.path("state").join("hostler"), "search.db"), size(&records, ""));
     let mut table = vec![
@@ -92,26 +98,30 @@ async fn main() {
         row("a rare word, first search after a start".into(), "ms", first, beside("grep -rl", grep_rare), None),
         row("the same, waiting for what is new".into(), "ms", again, beside("grep -rl", grep_rare), None),
     ];
-    for Search { what, query, beside: word } in searches() {
+    for SearchCase { label, query, scan_word: word } in searches() {
         let mut times = Vec::new();
         for _ in 0..ROUNDS {
             let begun = Instant::now();
-            raw.hear("hostler/search", json!({"query": query}), |_| ()).await;
-            times.push(ms(begun, Instant::now()));
+            raw.call_streaming("hostler/search", json!({"query": query}), |_| ()).await;
+            times.push(elapsed_ms(begun, Instant::now()));
         }
         assert!(find(&mut raw, &query, false).await > 0, "{query}");
-        table.push(row(format!("{what}, p50"), "ms", median(&times), beside("grep -rl", grep(&word)), None));
+        table.push(row(format!("{label}, p50"), "ms", median(&times), beside("grep -rl", grep(&word)), None));
         if let Some(time) = reading("rg", &["-lF", "--no-ignore", "--hidden"], &word, &records) {
-            table.push(row(format!("{what}, p50"), "ms", median(&times), beside("rg -l", time), None));
+            table.push(row(format!("{label}, p50"), "ms", median(&times), beside("rg -l", time), None));
         }
     }
-    println!("{}", Table { rows: table });
+    println!("{}", BenchmarkTable { rows: table });
 }
 
-fn searches() -> Vec<Search> {
+fn searches() -> Vec<SearchCase> {
     let frequent = word(0);
     let filtered = format!("tool:Bash workspace:/home/dana/7 {frequent}");
-    let search = |what, query: &str, beside: &str| Search { what, query: query.to_owned(), beside: beside.to_owned() };
+    let search = |what, query: &str, beside: &str| SearchCase {
+        label: what,
+        query: query.to_owned(),
+        scan_word: beside.to_owned(),
+    };
     vec![
         search("a word that is nearly everywhere", &frequent, &frequent),
         search("a rare word", "zyzzyva", "zyzzyva"),
@@ -123,7 +133,7 @@ fn searches() -> Vec<Search> {
 }
 
 /// How many sessions are found.
-async fn find(raw: &mut Raw, query: &str, wait: bool) -> usize {
+async fn find(raw: &mut RawClient, query: &str, wait: bool) -> usize {
     let answer: Value = raw.call("hostler/search", json!({"query": query, "wait": wait})).await.expect("an answer");
     answer["items"].as_array().expect("items").len()
 }
@@ -131,12 +141,12 @@ async fn find(raw: &mut Raw, query: &str, wait: bool) -> usize {
 /// How long it takes to read everything; `None` if there is no such program.
 fn reading(program: &str, options: &[&str], word: &str, directory: &Path) -> Option<f64> {
     let mut times = Vec::new();
-    for _ in 0..READINGS {
+    for _ in 0..SCAN_ROUNDS {
         let begun = Instant::now();
         let mut command = Command::new(program);
         command.args(options).arg("-e").arg(word).arg(directory).stdin(Stdio::null()).stdout(Stdio::null());
         command.status().ok()?;
-        times.push(ms(begun, Instant::now()));
+        times.push(elapsed_ms(begun, Instant::now()));
     }
     Some(median(&times))
 }
@@ -153,13 +163,13 @@ fn size(directory: &Path, begins: &str) -> f64 {
 }
 
 /// The same words in every run; few of them are frequent, and many rare, as in any language.
-struct Words(u64);
+struct WordGenerator(u64);
 
-impl Words {
+impl WordGenerator {
     fn sentence(&mut self, count: usize, rare: bool) -> String {
         let mut words: Vec<String> = (0..count).map(|_| word(self.next())).collect();
         if rare {
-            words.push(RARE.to_owned());
+            words.push(RARE_PHRASE.to_owned());
         }
         words.join(" ")
     }
@@ -167,7 +177,7 @@ impl Words {
     fn next(&mut self) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let part = (self.0 >> 40) as f64 / (1_u64 << 24) as f64;
-        (VOCABULARY as f64).powf(part) as usize - 1
+        (VOCABULARY_SIZE as f64).powf(part) as usize - 1
     }
 }
 

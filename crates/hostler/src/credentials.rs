@@ -5,29 +5,33 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_cli::{
-    CredentialSpec, CredentialStore, CredentialVault, DeviceCode, DeviceLogin, KeptCredential, KeptPlace, LaunchError,
-    UpstreamSettings, UpstreamSpec, VaultError, VaultSettings,
+    CredentialSpec, CredentialStoreSetting, CredentialVaultPort, DeviceCodePrompt, DeviceLogin, LaunchError,
+    SaveCredentialResult, SavedCredentialLocation, UpstreamSettings, UpstreamSpec, VaultError, VaultSettings,
 };
 use hostler_gateway::{
-    CredentialError, CredentialSource, DeviceLoginConfig, FileCredential, FixedCredential, GITHUB_URL, Kept,
-    MissingCredential, Place, SystemKeyring, device_login,
+    CredentialError, CredentialLocation, CredentialSource, DeviceLoginConfig, FileCredential, FixedCredential,
+    GITHUB_URL, MissingCredential, SavedCredential, SystemKeyring, device_login,
 };
 use secrecy::SecretString;
 
 use crate::upstreams;
 
 /// The gateway's side of a vault. Nothing is opened yet.
-pub(crate) fn vault(settings: &VaultSettings) -> hostler_gateway::CredentialVault {
+pub(crate) fn open_vault(settings: &VaultSettings) -> hostler_gateway::CredentialVault {
     let directory = settings.directory.clone();
     match settings.store {
-        CredentialStore::Auto => hostler_gateway::CredentialVault::with_keyring(directory, Arc::new(SystemKeyring)),
-        CredentialStore::Keyring => hostler_gateway::CredentialVault::of_keyring(directory, Arc::new(SystemKeyring)),
-        CredentialStore::File => hostler_gateway::CredentialVault::of_files(directory),
+        CredentialStoreSetting::Auto => {
+            hostler_gateway::CredentialVault::with_keyring_or_files(directory, Arc::new(SystemKeyring))
+        }
+        CredentialStoreSetting::Keyring => {
+            hostler_gateway::CredentialVault::with_keyring_only(directory, Arc::new(SystemKeyring))
+        }
+        CredentialStoreSetting::File => hostler_gateway::CredentialVault::with_files(directory),
     }
 }
 
 /// What gives an upstream its credential, call by call.
-pub(crate) fn source(
+pub(crate) fn credential_source(
     vault: &hostler_gateway::CredentialVault,
     spec: &UpstreamSpec,
 ) -> Result<Arc<dyn CredentialSource>, LaunchError> {
@@ -36,30 +40,35 @@ pub(crate) fn source(
         CredentialSpec::Variable { key, .. } => Arc::new(FixedCredential(Some(key.clone()))),
         CredentialSpec::File(path) => Arc::new(FileCredential::new(path.clone())),
         CredentialSpec::Missing(sentence) => Arc::new(MissingCredential(sentence.clone())),
-        CredentialSpec::Stored { keyring, missing } => {
-            Arc::new(vault.source(&spec.name, *keyring, missing.clone()).map_err(upstreams::sentence)?)
-        }
+        CredentialSpec::Stored { keyring, missing_message: missing } => Arc::new(
+            vault.credential_source(&spec.name, *keyring, missing.clone()).map_err(upstreams::to_launch_error)?,
+        ),
     })
 }
 
 /// Keeps credentials for the command line. Keyrings may wait for a person: not on a task.
-pub(crate) struct Vault;
+pub(crate) struct CredentialVaultAdapter;
 
-impl CredentialVault for Vault {
-    fn keep(
+impl CredentialVaultPort for CredentialVaultAdapter {
+    fn store(
         &self,
         settings: VaultSettings,
         name: String,
         secret: SecretString,
-    ) -> BoxFuture<'static, Result<KeptCredential, VaultError>> {
-        off_the_tasks(move || {
-            let Kept { place, instead } = vault(&settings).keep(&name, &secret)?;
-            Ok(KeptCredential { place: place_of(place), instead })
+    ) -> BoxFuture<'static, Result<SaveCredentialResult, VaultError>> {
+        run_blocking(move || {
+            let SavedCredential { location: place, keyring_error: instead } =
+                open_vault(&settings).save(&name, &secret)?;
+            Ok(SaveCredentialResult { location: to_saved_location(place), fallback_reason: instead })
         })
     }
 
-    fn forget(&self, settings: VaultSettings, name: String) -> BoxFuture<'static, Result<Vec<KeptPlace>, VaultError>> {
-        off_the_tasks(move || Ok(vault(&settings).forget(&name)?.into_iter().map(place_of).collect()))
+    fn delete(
+        &self,
+        settings: VaultSettings,
+        name: String,
+    ) -> BoxFuture<'static, Result<Vec<SavedCredentialLocation>, VaultError>> {
+        run_blocking(move || Ok(open_vault(&settings).delete(&name)?.into_iter().map(to_saved_location).collect()))
     }
 
     fn find(
@@ -67,28 +76,28 @@ impl CredentialVault for Vault {
         settings: VaultSettings,
         name: String,
         keyring: bool,
-    ) -> BoxFuture<'static, Result<Option<KeptPlace>, VaultError>> {
-        off_the_tasks(move || {
-            let vault = vault(&settings);
-            let found = vault.find(&name);
+    ) -> BoxFuture<'static, Result<Option<SavedCredentialLocation>, VaultError>> {
+        run_blocking(move || {
+            let vault = open_vault(&settings);
+            let found = vault.locate(&name);
             // Files are looked at by whoever is told of them; what a keyring has is only known to itself.
-            let is_file = matches!(found, Some(Place::File(_)));
+            let is_file = matches!(found, Some(CredentialLocation::File(_)));
             if is_file || (found.is_none() && !keyring) {
-                return Ok(found.map(place_of));
+                return Ok(found.map(to_saved_location));
             }
-            Ok(vault.source(&name, true, None)?.current()?.map(|_| KeptPlace::Keyring))
+            Ok(vault.credential_source(&name, true, None)?.current()?.map(|_| SavedCredentialLocation::Keyring))
         })
     }
 }
 
-fn place_of(place: Place) -> KeptPlace {
+fn to_saved_location(place: CredentialLocation) -> SavedCredentialLocation {
     match place {
-        Place::Keyring => KeptPlace::Keyring,
-        Place::File(path) => KeptPlace::File(path),
+        CredentialLocation::Keyring => SavedCredentialLocation::Keyring,
+        CredentialLocation::File(path) => SavedCredentialLocation::File(path),
     }
 }
 
-fn off_the_tasks<T: Send + 'static>(
+fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CredentialError> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, VaultError>> {
     async move {
@@ -107,20 +116,20 @@ impl DeviceLogin for GitHubLogin {
     fn login(
         &self,
         upstream: UpstreamSpec,
-        show: Box<dyn FnOnce(DeviceCode) + Send>,
+        show: Box<dyn FnOnce(DeviceCodePrompt) + Send>,
     ) -> BoxFuture<'static, Result<SecretString, VaultError>> {
         async move {
             let UpstreamSettings::Copilot { github_url, client_id, .. } = &upstream.settings else {
                 return Err(VaultError(format!("the {} upstream has no page to sign in", upstream.kind())));
             };
-            let url =
-                upstreams::address(github_url.as_ref(), GITHUB_URL).map_err(|error| VaultError(error.to_string()))?;
+            let url = upstreams::url_or_default(github_url.as_ref(), GITHUB_URL)
+                .map_err(|error| VaultError(error.to_string()))?;
             let config = DeviceLoginConfig::new(url, client_id.clone());
             let show = |code: &hostler_gateway::DeviceCode| {
-                show(DeviceCode {
-                    code: code.user_code.clone(),
-                    url: code.verification_url.to_string(),
-                    minutes: code.expires_in.as_secs() / 60,
+                show(DeviceCodePrompt {
+                    user_code: code.user_code.clone(),
+                    verification_url: code.verification_url.to_string(),
+                    expires_in_minutes: code.expires_in.as_secs() / 60,
                 });
             };
             device_login(&config, show).await.map_err(|error| VaultError(error.to_string()))

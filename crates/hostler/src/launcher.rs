@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig, Tls};
+use hostler_ahp::{AccessPolicy, AhpConnectionLimits, BrowserSessions, Server, ServerConfig, TlsIdentity};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable, OnDemandDriver};
 use hostler_cli::{
-    AgentDiag, Durability, FleetOptions, GatewayOptions, GrantSetting, HostDiagnostics, HostEnvironment, HostLauncher,
-    HostOptions, LaunchError, PageAt, RunningHost, TlsFiles,
+    AgentDiagnostics, AgentPoolOptions, DurabilitySetting, FileGrantSetting, GatewayOptions, HostDiagnostics,
+    HostEnvironment, HostLauncher, HostOptions, LaunchError, PageEndpoint, RunningHost, TlsFiles,
 };
 use hostler_driver::{Driver, Installer};
 use hostler_engine::{
-    ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, GrantPolicy,
-    MAX_QUEUE, PermissionConfig, SessionRoots, ShowExternal, StoreOptions, SystemClock, TURNS_IN_MEMORY, TrustOptions,
-    Unattended,
+    AgentPoolConfig, AgentPoolLimits, BackgroundOnStop, BlobOptions, DEFAULT_CLIENT_ABSENCE_TIMEOUT,
+    DEFAULT_MAX_QUEUED_MESSAGES, DEFAULT_TURNS_IN_MEMORY, Engine, EngineConfig, ExternalSessionFilter, GrantPolicy,
+    PermissionConfig, SessionRoots, StoreOptions, SystemClock, TrustOptions, UnattendedAnswer, UnattendedPolicy,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -27,48 +27,48 @@ use hostler_web::Site;
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
 
-use crate::agent::{self, Chosen};
-use crate::commands::{self, Supervised};
-use crate::models::ModelWatch;
-use crate::page::Page;
-use crate::upstreams::{self, Joined};
-use crate::{gateway, terminals};
+use crate::agent_binary::{self, AgentBinary};
+use crate::command_runner::{self, SupervisedCommands};
+use crate::embedded_site::EmbeddedSite;
+use crate::model_refresh::ModelRefresher;
+use crate::upstreams::{self, ConfiguredUpstreams};
+use crate::{gateway_adapter, terminals};
 
 /// The hidden command under which this program supervises one agent.
-pub(crate) const SUPERVISE: &str = "supervise";
+pub(crate) const SUPERVISE_COMMAND: &str = "supervise";
 
 /// The file of the state directory that knows which browsers have signed in.
-const SIGN_INS: &str = "sign-ins.json";
+const BROWSER_SESSIONS_FILE: &str = "sign-ins.json";
 
 /// What the agent is told where the configuration denies whatever would be asked.
-const NOBODY_IS_ASKED: &str = "Nobody is asked on this host, so it is denied. Go on without it.";
+const UNATTENDED_DENY_MESSAGE: &str = "Nobody is asked on this host, so it is denied. Go on without it.";
 
 /// How long an agent may take to react to an interrupt.
-const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
+const DEFAULT_INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
 /// Starts hosts in this process.
-pub(crate) struct Launcher {
+pub(crate) struct InProcessHostLauncher {
     environment: HostEnvironment,
     installer: Arc<dyn Installer>,
     supervisor: SupervisorCommand,
-    log: LogTap,
+    log_tap: LogTap,
 }
 
-impl Launcher {
+impl InProcessHostLauncher {
     pub(crate) fn new(
         environment: HostEnvironment,
         installer: Arc<dyn Installer>,
         supervisor: SupervisorCommand,
-        log: LogTap,
+        log_tap: LogTap,
     ) -> Self {
-        Self { environment, installer, supervisor, log }
+        Self { environment, installer, supervisor, log_tap }
     }
 }
 
-impl HostLauncher for Launcher {
-    fn launch(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>> {
+impl HostLauncher for InProcessHostLauncher {
+    fn launch_host(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>> {
         let (environment, installer) = (self.environment.clone(), Arc::clone(&self.installer));
-        let (supervisor, log) = (self.supervisor.clone(), self.log.clone());
+        let (supervisor, log) = (self.supervisor.clone(), self.log_tap.clone());
         async move {
             let host = launch(&environment, installer, supervisor, log, options).await?;
             Ok(Box::new(host) as Box<dyn RunningHost>)
@@ -77,13 +77,13 @@ impl HostLauncher for Launcher {
     }
 }
 
-struct Host {
+struct LaunchedHost {
     installer: Arc<dyn Installer>,
     engine: Engine,
     server: Server,
     gateway: Arc<Gateway>,
-    joined: Joined,
-    models: ModelWatch,
+    upstreams: ConfiguredUpstreams,
+    model_refresher: ModelRefresher,
     /// Whether browsers speak TLS to it.
     tls: bool,
     page_is_built: bool,
@@ -95,59 +95,63 @@ async fn launch(
     supervisor: SupervisorCommand,
     log: LogTap,
     options: HostOptions,
-) -> Result<Host, LaunchError> {
+) -> Result<LaunchedHost, LaunchError> {
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
-    let passes = Passes::open(options.state_dir.join(SIGN_INS), options.token.as_ref()).map_err(|error| {
-        LaunchError::Other(format!("What is kept of browsers that signed in cannot be read: {error}."))
-    })?;
-    let tls = options.tls.clone().map(|TlsFiles { cert, key }| Tls::open(cert, key)).transpose();
+    let passes = BrowserSessions::open(options.state_dir.join(BROWSER_SESSIONS_FILE), options.token.as_ref()).map_err(
+        |error| LaunchError::Other(format!("What is kept of browsers that signed in cannot be read: {error}.")),
+    )?;
+    let tls = options.tls.clone().map(|TlsFiles { cert, key }| TlsIdentity::load(cert, key)).transpose();
     let tls = tls.map_err(|error| LaunchError::Other(format!("TLS cannot be spoken: {error}")))?;
-    let driver = driver(environment, &installer, &options, supervisor.clone())?;
-    let users = commands::users(environment.vars.clone(), &options.credential_variables);
-    let joined = Joined::new(&options.vault);
-    let config = GatewayConfig { dir: Some(options.state_dir.clone()), ..joined.config(&options.gateway)? };
-    let gateway = Arc::new(Gateway::start(config).await.map_err(upstreams::sentence)?);
+    let driver = build_driver(environment, &installer, &options, supervisor.clone())?;
+    let users = command_runner::user_environment(environment.vars.clone(), &options.credential_variables);
+    let joined = ConfiguredUpstreams::new(&options.vault);
+    let config =
+        GatewayConfig { state_dir: Some(options.state_dir.clone()), ..joined.gateway_config(&options.gateway)? };
+    let gateway = Arc::new(Gateway::start(config).await.map_err(upstreams::to_launch_error)?);
     let engine = Engine::start(EngineConfig {
         store: StoreOptions {
-            full_durability: options.durability == Durability::Full,
-            blobs: blobs(options.quota),
+            full_durability: options.durability == DurabilitySetting::Full,
+            blobs: blob_options(options.content_quota_bytes),
             ..StoreOptions::new(options.state_dir.clone())
         },
         drivers: vec![driver],
-        gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
+        gateway: Arc::new(gateway_adapter::GatewayAdapter(Arc::clone(&gateway))),
         default_directory: default_directory(&options),
-        session_roots: SessionRoots { allowed: options.session_roots.clone(), private: options.private.clone() },
-        grants: match options.grants {
-            GrantSetting::Never => GrantPolicy::Never,
-            GrantSetting::Ask => GrantPolicy::Ask,
-            GrantSetting::Always => GrantPolicy::Always,
+        session_roots: SessionRoots {
+            allowed_roots: options.session_roots.clone(),
+            private_paths: options.private_paths.clone(),
         },
-        interrupt_grace: options.fleet.interrupt_grace.unwrap_or(INTERRUPT_GRACE),
-        background_on_stop: match options.fleet.background_on_stop {
-            hostler_cli::BackgroundOnStop::Keep => BackgroundOnStop::Keep,
-            hostler_cli::BackgroundOnStop::Stop => BackgroundOnStop::Stop,
-            hostler_cli::BackgroundOnStop::Ask => BackgroundOnStop::Ask,
+        grant_policy: match options.file_grants {
+            FileGrantSetting::Never => GrantPolicy::Never,
+            FileGrantSetting::Ask => GrantPolicy::Ask,
+            FileGrantSetting::Always => GrantPolicy::Always,
         },
-        max_queue: options.fleet.max_queue.unwrap_or(MAX_QUEUE),
-        turns_in_memory: options.fleet.turns_in_memory.unwrap_or(TURNS_IN_MEMORY),
-        permissions: permissions(&options),
-        absence: options.fleet.absence.unwrap_or(ABSENCE),
+        interrupt_grace: options.agent_pool.interrupt_grace.unwrap_or(DEFAULT_INTERRUPT_GRACE),
+        background_on_stop: match options.agent_pool.background_on_stop {
+            hostler_cli::BackgroundOnStopSetting::Keep => BackgroundOnStop::Keep,
+            hostler_cli::BackgroundOnStopSetting::Stop => BackgroundOnStop::Stop,
+            hostler_cli::BackgroundOnStopSetting::Ask => BackgroundOnStop::Ask,
+        },
+        max_queued_messages: options.agent_pool.max_queued_messages.unwrap_or(DEFAULT_MAX_QUEUED_MESSAGES),
+        turns_in_memory: options.agent_pool.max_turns_in_memory.unwrap_or(DEFAULT_TURNS_IN_MEMORY),
+        permissions: permission_config(&options),
+        client_absence_timeout: options.agent_pool.client_disconnect_grace.unwrap_or(DEFAULT_CLIENT_ABSENCE_TIMEOUT),
         clock: Arc::new(SystemClock::default()),
-        fleet: fleet(&options.fleet),
-        attachments: options.attachments.clone(),
-        commands: Arc::new(Supervised::new(users.clone(), supervisor.clone())),
-        shell: !options.no_commands,
-        terminals: terminals::config(&options.terminals, users, supervisor, &options.state_dir),
+        agent_pool: agent_pool_config(&options.agent_pool),
+        attachment_limits: options.attachment_limits.clone(),
+        command_runner: Arc::new(SupervisedCommands::new(users.clone(), supervisor.clone())),
+        allow_shell_commands: !options.disable_shell_commands,
+        terminals: terminals::terminals_config(&options.terminals, users, supervisor, &options.state_dir),
         session_defaults: session_defaults(&options),
-        show_external: options.fleet.show_external.and_then(ShowExternal::named),
-        search: true,
+        external_session_filter: options.agent_pool.external_session_filter.and_then(ExternalSessionFilter::from_name),
+        enable_search: true,
         trust: TrustOptions {
             trusted_folders: options.trusted_folders.clone(),
             home: Some(options.default_directory.clone()),
         },
     });
-    let engine = engine.await.map_err(other)?;
+    let engine = engine.await.map_err(to_launch_error)?;
     let site = Site::embedded();
     let page_is_built = site.is_built();
     let config = ServerConfig {
@@ -159,15 +163,24 @@ async fn launch(
             allowed_hosts: options.allowed_hosts,
             trusted_proxies: options.trusted_proxies,
         },
-        limits: ConnectionLimits::default(),
+        limits: AhpConnectionLimits::default(),
         logs: Some(log),
-        passes,
-        pages: Some(Arc::new(Page(site))),
+        browser_sessions: passes,
+        http_handler: Some(Arc::new(EmbeddedSite(site))),
     };
     match Server::start(engine.clone(), config).await {
         Ok(server) => {
-            let models = ModelWatch::start(Arc::clone(&gateway), engine.clone(), &server);
-            Ok(Host { installer, engine, server, gateway, joined, models, tls: options.tls.is_some(), page_is_built })
+            let models = ModelRefresher::start(Arc::clone(&gateway), engine.clone(), &server);
+            Ok(LaunchedHost {
+                installer,
+                engine,
+                server,
+                gateway,
+                upstreams: joined,
+                model_refresher: models,
+                tls: options.tls.is_some(),
+                page_is_built,
+            })
         }
         Err(error) => {
             engine.shutdown().await;
@@ -189,23 +202,25 @@ fn default_directory(options: &HostOptions) -> PathBuf {
 }
 
 /// How contents are kept.
-fn blobs(quota: Option<u64>) -> BlobOptions {
+fn blob_options(quota: Option<u64>) -> BlobOptions {
     let usual = BlobOptions::default();
-    BlobOptions { quota: quota.unwrap_or(usual.quota), ..usual }
+    BlobOptions { quota_bytes: quota.unwrap_or(usual.quota_bytes), ..usual }
 }
 
-fn permissions(options: &HostOptions) -> PermissionConfig {
+fn permission_config(options: &HostOptions) -> PermissionConfig {
     PermissionConfig {
-        allow_bypass: options.allow_bypass,
+        allow_bypass: options.allow_bypass_permissions,
         unattended: match options.unattended {
-            hostler_cli::Unattended::Wait => Unattended::Wait,
-            hostler_cli::Unattended::Deny(Some(time)) => Unattended::DenyAfter(time),
-            hostler_cli::Unattended::Deny(None) => Unattended::Answer(FixedAnswer::Deny(NOBODY_IS_ASKED.to_owned())),
-            hostler_cli::Unattended::Allow => Unattended::Answer(FixedAnswer::Allow),
+            hostler_cli::UnattendedSetting::Wait => UnattendedPolicy::Wait,
+            hostler_cli::UnattendedSetting::Deny(Some(time)) => UnattendedPolicy::DenyAfter(time),
+            hostler_cli::UnattendedSetting::Deny(None) => {
+                UnattendedPolicy::Answer(UnattendedAnswer::Deny(UNATTENDED_DENY_MESSAGE.to_owned()))
+            }
+            hostler_cli::UnattendedSetting::Allow => UnattendedPolicy::Answer(UnattendedAnswer::Allow),
         },
         // Sessions that name no directory work at home.
-        home: Some(options.default_directory.clone()),
-        own_directories: options.private.clone(),
+        home_directory: Some(options.default_directory.clone()),
+        host_directories: options.private_paths.clone(),
     }
 }
 
@@ -215,33 +230,36 @@ fn session_defaults(options: &HostOptions) -> Map<String, Value> {
     mode.collect()
 }
 
-fn fleet(options: &FleetOptions) -> FleetConfig {
-    let usual = FleetConfig::default();
-    let idle = options.idle.unwrap_or(usual.idle);
-    let live = options.max_agents.unwrap_or(usual.caps.live);
-    FleetConfig {
-        idle,
-        idle_max: options.idle_max.unwrap_or(usual.idle_max).max(idle),
-        stall: options.stall.unwrap_or(usual.stall),
-        caps: Caps { live, warm: options.max_warm.unwrap_or(usual.caps.warm).min(live) },
-        warm: options.warm,
+fn agent_pool_config(options: &AgentPoolOptions) -> AgentPoolConfig {
+    let usual = AgentPoolConfig::default();
+    let idle = options.idle_timeout.unwrap_or(usual.idle_timeout);
+    let live = options.max_agents.unwrap_or(usual.limits.max_agents);
+    AgentPoolConfig {
+        idle_timeout: idle,
+        max_idle_timeout: options.max_idle_timeout.unwrap_or(usual.max_idle_timeout).max(idle),
+        stall_timeout: options.stall_timeout.unwrap_or(usual.stall_timeout),
+        limits: AgentPoolLimits {
+            max_agents: live,
+            max_prewarmed: options.max_prewarmed_agents.unwrap_or(usual.limits.max_prewarmed).min(live),
+        },
+        prewarm: options.prewarm_agents,
     }
 }
 
 /// How this program is run to supervise another one.
-pub(crate) fn supervisor() -> SupervisorCommand {
+pub(crate) fn supervisor_command() -> SupervisorCommand {
     // Where it cannot find itself, nothing that needs a supervisor starts, which says so then.
     let program = std::env::current_exe().unwrap_or_else(|_| "hostler".into());
-    SupervisorCommand { program, args: vec![SUPERVISE.into()] }
+    SupervisorCommand { program, args: vec![SUPERVISE_COMMAND.into()] }
 }
 
-fn driver(
+fn build_driver(
     environment: &HostEnvironment,
     installer: &Arc<dyn Installer>,
     options: &HostOptions,
     supervisor: SupervisorCommand,
 ) -> Result<Arc<dyn Driver>, LaunchError> {
-    let chosen = agent::choose(&options.claude, &**installer, environment, options.install_agents)?;
+    let chosen = agent_binary::choose_agent(&options.claude, &**installer, environment, options.install_agents)?;
     let runtime_dir = hostler_process::runtime_dir(environment.xdg_runtime.clone()).map_err(|error| {
         LaunchError::Other(format!("The directory for the conversations' locks cannot be used: {error}."))
     })?;
@@ -252,38 +270,38 @@ fn driver(
         config.upstream_credentials = options.credential_variables.iter().map(OsString::from).collect();
         config.agent_env =
             options.agent_env.iter().map(|(name, value)| (name.into(), value.expose_secret().into())).collect();
-        config.holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
+        config.lock_holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
         if let Some(limit) = options.handshake_timeout {
             config.handshake_timeout = limit;
         }
         config
     };
     Ok(match chosen {
-        Chosen::Executable(executable) => Arc::new(ClaudeDriver::new(config(executable))),
-        Chosen::OnDemand(build) => {
+        AgentBinary::Executable(executable) => Arc::new(ClaudeDriver::new(config(executable))),
+        AgentBinary::InstallOnDemand(build) => {
             let environment = environment.clone();
-            let executable = move |path| agent::executable(path, &environment);
+            let executable = move |path| agent_binary::with_host_node(path, &environment);
             Arc::new(OnDemandDriver::new(Arc::clone(installer), build, executable, config))
         }
     })
 }
 
-fn other(error: impl std::fmt::Display) -> LaunchError {
+fn to_launch_error(error: impl std::fmt::Display) -> LaunchError {
     LaunchError::Other(error.to_string())
 }
 
-impl RunningHost for Host {
+impl RunningHost for LaunchedHost {
     fn local_addr(&self) -> SocketAddr {
         self.server.local_addr()
     }
 
-    fn page(&self) -> Option<PageAt> {
-        Some(PageAt { addr: self.server.public_addr(), tls: self.tls, is_built: self.page_is_built })
+    fn page(&self) -> Option<PageEndpoint> {
+        Some(PageEndpoint { addr: self.server.public_addr(), tls: self.tls, is_built: self.page_is_built })
     }
 
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
-        self.joined.reconfigure(&self.gateway, &options)?;
-        self.models.reconfigured();
+        self.upstreams.reconfigure(&self.gateway, &options)?;
+        self.model_refresher.request_refresh();
         Ok(())
     }
 
@@ -297,12 +315,12 @@ impl RunningHost for Host {
         .boxed()
     }
 
-    fn clients(&self) -> usize {
-        *self.server.clients().borrow()
+    fn client_count(&self) -> usize {
+        *self.server.watch_client_count().borrow()
     }
 
-    fn client_left(&self) -> BoxFuture<'_, ()> {
-        let mut clients = self.server.clients();
+    fn client_count_changed(&self) -> BoxFuture<'_, ()> {
+        let mut clients = self.server.watch_client_count();
         clients.mark_unchanged();
         async move {
             // An error means that the server is gone, and its clients with it.
@@ -313,7 +331,8 @@ impl RunningHost for Host {
 
     fn diagnostics(&self) -> HostDiagnostics {
         let agents = self.engine.agents().into_iter();
-        let agents = agents.map(|agent| AgentDiag { session: agent.session, pid: agent.pid, version: agent.version });
-        HostDiagnostics { agents: agents.collect(), gateway_requests: self.gateway.requests_taken() }
+        let agents =
+            agents.map(|agent| AgentDiagnostics { session: agent.session, pid: agent.pid, version: agent.version });
+        HostDiagnostics { agents: agents.collect(), gateway_requests: self.gateway.requests_accepted() }
     }
 }

@@ -2,13 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-mod agent;
-mod commands;
+mod agent_binary;
+mod command_runner;
 mod credentials;
-mod gateway;
+mod embedded_site;
+mod gateway_adapter;
 mod launcher;
-mod models;
-mod page;
+mod model_refresh;
 mod proxy;
 mod terminals;
 mod upstreams;
@@ -22,19 +22,19 @@ use hostler_cli::{FolderInspector, HostEnvironment, Wiring};
 use hostler_driver::Installer;
 use hostler_telemetry::LogTap;
 
-use crate::credentials::{GitHubLogin, Vault};
-use crate::launcher::Launcher;
-use crate::proxy::Proxies;
+use crate::credentials::{CredentialVaultAdapter, GitHubLogin};
+use crate::launcher::InProcessHostLauncher;
+use crate::proxy::InProcessProxyLauncher;
 
 /// Lists what folders bring, with this process's environment.
-fn inspector(environment: &HostEnvironment) -> FolderInspector {
+fn folder_inspector(environment: &HostEnvironment) -> FolderInspector {
     let environment = environment.clone();
     Arc::new(move |folder| hostler_claude::workspace_configuration(folder, |name| environment.var(name)))
 }
 
 fn main() -> ExitCode {
     // Every agent runs under a copy of this program that does nothing else; it must be quick and needs no wiring.
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == launcher::SUPERVISE) {
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == launcher::SUPERVISE_COMMAND) {
         return hostler_process::supervise_main();
     }
     // Client commands hold keys and tokens as a host does: an agent's `ps e` or `/proc` must not show them. Where the system
@@ -42,20 +42,25 @@ fn main() -> ExitCode {
     let _ = hostler_process::hide_memory();
     let environment = HostEnvironment::from_process();
     let vars: Vec<(OsString, OsString)> = environment.vars.clone().into_iter().collect();
-    let supervisor = launcher::supervisor();
+    let supervisor = launcher::supervisor_command();
     let installer = InstallerConfig::for_this_machine(environment.cache_dir(), vars, supervisor.clone());
     let installer: Arc<dyn Installer> = Arc::new(ClaudeInstaller::new(installer));
     let log = LogTap::default();
     let wiring = Wiring {
-        launcher: Arc::new(Launcher::new(environment.clone(), Arc::clone(&installer), supervisor, log.clone())),
-        proxies: Arc::new(Proxies),
-        vault: Arc::new(Vault),
+        host_launcher: Arc::new(InProcessHostLauncher::new(
+            environment.clone(),
+            Arc::clone(&installer),
+            supervisor,
+            log.clone(),
+        )),
+        proxy_launcher: Arc::new(InProcessProxyLauncher),
+        credential_vault: Arc::new(CredentialVaultAdapter),
         device_login: Arc::new(GitHubLogin),
         installers: vec![installer],
-        doctor: Vec::new(),
-        inspect: inspector(&environment),
-        plans: hostler_claude::plans_directory(|name| environment.var(name)),
-        log,
+        doctor_checks: Vec::new(),
+        folder_inspector: folder_inspector(&environment),
+        plans_dir: hostler_claude::plans_directory(|name| environment.var(name)),
+        log_tap: log,
         environment,
     };
     hostler_cli::main(std::env::args_os(), wiring)

@@ -5,44 +5,47 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_cli::{GatewayOptions, LaunchError, ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningProxy};
-use hostler_gateway::{FinishedRequest, Gateway, ObservedRequest, OverLimit, RequestObserver};
+use hostler_cli::{
+    FinishedRequestRecord, GatewayOptions, LaunchError, ProxyLauncher, ProxyOptions, RequestSink, RunningProxy,
+};
+use hostler_gateway::{FinishedRequest, Gateway, ObservedRequest, OverLimitPolicy, RequestObserver};
 use secrecy::SecretString;
 
-use crate::upstreams::{self, Joined};
+use crate::upstreams::{self, ConfiguredUpstreams};
 
 /// Starts gateways in this process.
-pub(crate) struct Proxies;
+pub(crate) struct InProcessProxyLauncher;
 
-impl ProxyLauncher for Proxies {
+impl ProxyLauncher for InProcessProxyLauncher {
     fn launch(&self, options: ProxyOptions) -> BoxFuture<'static, Result<Box<dyn RunningProxy>, LaunchError>> {
         async move {
             // It holds keys as a host does, and hides them from other programs of the user in the same way.
             hostler_process::become_host()
                 .map_err(|error| LaunchError::Other(format!("This process cannot hide its memory: {error}.")))?;
-            let joined = Joined::new(&options.vault);
-            let mut config = joined.config(&options.gateway)?;
+            let joined = ConfiguredUpstreams::new(&options.vault);
+            let mut config = joined.gateway_config(&options.gateway)?;
             config.listen = options.listen;
             config.allowed_hosts = options.allowed_hosts;
             config.accept_unregistered = true;
-            config.diagnostics = options.metrics;
-            config.dir = options.ledger_dir;
+            config.diagnostics_endpoints = options.serve_metrics;
+            config.state_dir = options.ledger_dir;
             // Nobody is there to raise a limit while a request waits.
-            config.over_limit = OverLimit::Refuse;
-            config.observer = options.requests.map(|sink| Arc::new(Lines(sink)) as Arc<dyn RequestObserver>);
-            let gateway = Gateway::start(config).await.map_err(upstreams::sentence)?;
-            Ok(Box::new(Proxy { gateway, joined }) as Box<dyn RunningProxy>)
+            config.over_limit_policy = OverLimitPolicy::Reject;
+            config.observer =
+                options.request_sink.map(|sink| Arc::new(RequestSinkObserver(sink)) as Arc<dyn RequestObserver>);
+            let gateway = Gateway::start(config).await.map_err(upstreams::to_launch_error)?;
+            Ok(Box::new(LaunchedProxy { gateway, upstreams: joined }) as Box<dyn RunningProxy>)
         }
         .boxed()
     }
 }
 
-struct Proxy {
+struct LaunchedProxy {
     gateway: Gateway,
-    joined: Joined,
+    upstreams: ConfiguredUpstreams,
 }
 
-impl RunningProxy for Proxy {
+impl RunningProxy for LaunchedProxy {
     fn local_addr(&self) -> SocketAddr {
         self.gateway.address()
     }
@@ -52,7 +55,7 @@ impl RunningProxy for Proxy {
     }
 
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
-        self.joined.reconfigure(&self.gateway, &options)
+        self.upstreams.reconfigure(&self.gateway, &options)
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
@@ -61,14 +64,14 @@ impl RunningProxy for Proxy {
 }
 
 /// Tells the command line what became of each request.
-struct Lines(RequestSink);
+struct RequestSinkObserver(RequestSink);
 
-impl RequestObserver for Lines {
+impl RequestObserver for RequestSinkObserver {
     fn observe(&self, _request: ObservedRequest) {}
 
-    fn finished(&self, request: &FinishedRequest) {
+    fn observe_finished(&self, request: &FinishedRequest) {
         let tokens = &request.tokens;
-        (self.0)(RequestLine {
+        (self.0)(FinishedRequestRecord {
             method: request.method.clone(),
             path: request.path.clone(),
             model: request.model.clone(),
@@ -76,7 +79,7 @@ impl RequestObserver for Lines {
             status: request.status,
             duration: request.duration,
             tokens: (tokens.input + tokens.cache_read + tokens.cache_write, tokens.output),
-            ending: request.ending.as_str(),
+            outcome: request.outcome.as_str(),
         });
     }
 }

@@ -8,54 +8,63 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_cli::TerminalOptions;
-use hostler_engine::{CommandEnd, MAX_TERMINALS, SCROLLBACK, Shell, ShellSpec, Shells, TerminalSize, TerminalsConfig};
-use hostler_process::{
-    CloseMode, Environment, ProcessHandle, Pty, Size, SpawnError, SpawnSpec, SupervisorCommand, TerminalProcess,
+use hostler_engine::{
+    CommandExit, DEFAULT_MAX_TERMINALS, DEFAULT_SCROLLBACK_BYTES, ShellLauncher, ShellSpec, TerminalShell,
+    TerminalSize, TerminalsConfig,
 };
-use hostler_terminal::{Integration, Launch};
+use hostler_process::{
+    Environment, ProcessHandle, Pty, PtySize, SpawnError, SpawnSpec, SupervisorCommand, TerminalProcess,
+    TerminationMode,
+};
+use hostler_terminal::{ShellIntegration, ShellLaunch};
 use tokio::time::Instant;
 
-use crate::commands::{end_of, users_shell};
+use crate::command_runner::{to_command_end, user_shell};
 
 /// Where the scripts are that make shells tell of their commands, in the state directory.
-const SCRIPTS: &str = "shell-integration";
+const SHELL_INTEGRATION_DIR: &str = "shell-integration";
 
 /// What other programs say about terminals of theirs, which are not ours.
-const OTHERS: [&str; 4] = ["VSCODE_", "ELECTRON_", "TERM_PROGRAM", "CLAUDECODE"];
+const FOREIGN_TERMINAL_VARIABLES: [&str; 4] = ["VSCODE_", "ELECTRON_", "TERM_PROGRAM", "CLAUDECODE"];
 
 /// How long what a shell has left behind may take to end. Some of it may be beyond our reach: another user's process, say.
-const REST: Duration = Duration::from_secs(5);
+const SHELL_TREE_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What terminals are made of; nothing if they are switched off.
-pub(crate) fn config(
+pub(crate) fn terminals_config(
     options: &TerminalOptions,
     environment: Environment,
     supervisor: SupervisorCommand,
     state: &Path,
 ) -> Option<TerminalsConfig> {
-    (!options.off).then(|| TerminalsConfig {
-        shells: Arc::new(Supervised::new(options.shell.clone(), environment, supervisor, state.join(SCRIPTS))),
-        max: options.max.unwrap_or(MAX_TERMINALS),
-        scrollback: options.scrollback.unwrap_or(SCROLLBACK),
+    (!options.is_disabled).then(|| TerminalsConfig {
+        shell_launcher: Arc::new(SupervisedShells::new(
+            options.shell.clone(),
+            environment,
+            supervisor,
+            state.join(SHELL_INTEGRATION_DIR),
+        )),
+        max_terminals: options.max_terminals.unwrap_or(DEFAULT_MAX_TERMINALS),
+        scrollback_bytes: options.scrollback_bytes.unwrap_or(DEFAULT_SCROLLBACK_BYTES),
     })
 }
 
-struct Supervised {
+struct SupervisedShells {
     shell: PathBuf,
     environment: Environment,
     supervisor: SupervisorCommand,
     scripts: PathBuf,
 }
 
-impl Supervised {
+impl SupervisedShells {
     fn new(
         shell: Option<PathBuf>,
         mut environment: Environment,
         supervisor: SupervisorCommand,
         scripts: PathBuf,
     ) -> Self {
-        let shell = shell.unwrap_or_else(|| users_shell(&environment).into());
-        OTHERS.iter().for_each(|name| environment.remove_prefix(name));
+        let shell = shell.unwrap_or_else(|| user_shell(&environment).into());
+        FOREIGN_TERMINAL_VARIABLES.iter().for_each(|name| environment.remove_prefix(name));
         environment.set("TERM", "xterm-256color");
         environment.set("COLORTERM", "truecolor");
         environment.set("TERM_PROGRAM", "hostler");
@@ -64,28 +73,28 @@ impl Supervised {
     }
 
     /// How the shell is started. Where the scripts cannot be written it does not tell of its commands.
-    fn launch(&self, spec: &ShellSpec) -> Launch {
+    fn shell_launch(&self, spec: &ShellSpec) -> ShellLaunch {
         let zdotdir = self.environment.get("ZDOTDIR").map(OsString::from);
-        match Integration::install(&self.scripts) {
-            Ok(integration) => integration.launch(&self.shell, &spec.nonce, zdotdir),
+        match ShellIntegration::install(&self.scripts) {
+            Ok(integration) => integration.launch_options(&self.shell, &spec.nonce, zdotdir),
             Err(error) => {
                 tracing::warn!(%error, "the scripts for shells could not be written: terminals tell of no commands");
-                Launch::default()
+                ShellLaunch::default()
             }
         }
     }
 }
 
-impl Shells for Supervised {
-    fn title(&self) -> String {
+impl ShellLauncher for SupervisedShells {
+    fn default_title(&self) -> String {
         self.shell.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn Shell>, String>> {
-        let launch = self.launch(&spec);
+    fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, String>> {
+        let launch = self.shell_launch(&spec);
         let mut env = self.environment.clone();
         launch.env.into_iter().for_each(|(name, value)| env.set(name, value));
-        let size = Size { cols: spec.size.cols, rows: spec.size.rows };
+        let size = PtySize { cols: spec.size.cols, rows: spec.size.rows };
         let spec = SpawnSpec {
             program: self.shell.clone(),
             args: launch.args,
@@ -102,35 +111,35 @@ impl Shells for Supervised {
                 }
                 error => error.to_string(),
             })?;
-            Ok(Arc::new(Running::new(process)) as Arc<dyn Shell>)
+            Ok(Arc::new(SupervisedShell::new(process)) as Arc<dyn TerminalShell>)
         }
         .boxed()
     }
 }
 
-struct Running {
+struct SupervisedShell {
     /// Gone when it is being ended: then the system hangs up.
     pty: Mutex<Option<Arc<Pty>>>,
     handle: ProcessHandle,
     /// When its own end was noticed.
-    exited: OnceLock<Instant>,
+    exited_at: OnceLock<Instant>,
 }
 
-impl Running {
+impl SupervisedShell {
     fn new(process: TerminalProcess) -> Self {
-        Self { pty: Mutex::new(Some(Arc::new(process.pty))), handle: process.handle, exited: OnceLock::new() }
+        Self { pty: Mutex::new(Some(Arc::new(process.pty))), handle: process.handle, exited_at: OnceLock::new() }
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<Arc<Pty>>> {
+    fn lock_pty(&self) -> MutexGuard<'_, Option<Arc<Pty>>> {
         self.pty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pty(&self) -> Option<Arc<Pty>> {
-        self.slot().clone()
+        self.lock_pty().clone()
     }
 }
 
-impl Shell for Running {
+impl TerminalShell for SupervisedShell {
     fn read<'a>(&'a self, buffer: &'a mut [u8]) -> BoxFuture<'a, usize> {
         async {
             match self.pty() {
@@ -153,25 +162,28 @@ impl Shell for Running {
 
     fn resize(&self, size: TerminalSize) {
         let Some(pty) = self.pty() else { return };
-        if let Err(error) = pty.resize(Size { cols: size.cols, rows: size.rows }) {
+        if let Err(error) = pty.resize(PtySize { cols: size.cols, rows: size.rows }) {
             tracing::debug!(%error, "a terminal did not take its size");
         }
     }
 
-    fn ended(&self) -> BoxFuture<'_, CommandEnd> {
+    fn wait(&self) -> BoxFuture<'_, CommandExit> {
         async {
-            let exit = self.handle.exited().await;
-            let since = *self.exited.get_or_init(Instant::now);
-            if tokio::time::timeout_at(since + REST, self.handle.tree_empty()).await.is_err() {
+            let exit = self.handle.wait_for_exit().await;
+            let since = *self.exited_at.get_or_init(Instant::now);
+            if tokio::time::timeout_at(since + SHELL_TREE_EXIT_TIMEOUT, self.handle.wait_until_tree_empty())
+                .await
+                .is_err()
+            {
                 tracing::warn!("something that a shell has started goes on after its end");
             }
-            end_of(exit)
+            to_command_end(exit)
         }
         .boxed()
     }
 
-    fn end(&self) -> BoxFuture<'_, ()> {
-        self.slot().take();
-        self.handle.close(CloseMode::Now).boxed()
+    fn terminate(&self) -> BoxFuture<'_, ()> {
+        self.lock_pty().take();
+        self.handle.close(TerminationMode::Now).boxed()
     }
 }

@@ -5,13 +5,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hostler_cli::{
-    CopilotMode, GatewayOptions, LaunchError, LimitSettings, PriceSettings, UpstreamSettings, UpstreamSpec,
+    CopilotModeSetting, GatewayOptions, LaunchError, LimitSettings, PriceSettings, UpstreamSettings, UpstreamSpec,
     VaultSettings,
 };
 use hostler_gateway::{
-    ALLOWED_BETAS, AnthropicConfig, AnthropicUpstream, Budget, CopilotConfig, CopilotUpstream, CredentialHeader,
-    CredentialVault, Dollars, GITHUB_API_URL, GITHUB_URL, Gateway, GatewayConfig, Limits, NamedUpstream, OpenAiConfig,
-    OpenAiUpstream, Price, Prices, ScriptedUpstream, SessionLimits, SignIns, TokenLimit, Upstream, Upstreams,
+    AnthropicConfig, AnthropicUpstream, CopilotConfig, CopilotUpstream, CredentialHeader, CredentialVault,
+    DEFAULT_ALLOWED_BETAS, Dollars, GITHUB_API_URL, GITHUB_URL, Gateway, GatewayConfig, GatewayLimits, ModelPrice,
+    NamedUpstream, OpenAiConfig, OpenAiUpstream, PriceList, ScriptedUpstream, SessionLimits, SignInStore,
+    TokenLimitField, Upstream, Upstreams, UsageBudget,
 };
 use hostler_redact::SafeUrl;
 use url::Url;
@@ -19,125 +20,127 @@ use url::Url;
 use crate::credentials;
 
 /// Where the Messages API is when nobody says otherwise.
-const ANTHROPIC: &str = "https://api.anthropic.com";
+const ANTHROPIC_API_URL: &str = "https://api.anthropic.com";
 /// Where chat completions are when nobody says otherwise.
-const OPENAI: &str = "https://api.openai.com/v1";
+const OPENAI_API_URL: &str = "https://api.openai.com/v1";
 
 /// The upstreams of one gateway, with what they were made from: what has not changed is not made again, and keeps its
 /// connections, tokens and lists.
-pub(crate) struct Joined {
+pub(crate) struct ConfiguredUpstreams {
     vault: CredentialVault,
     /// What clients bring stays when the configuration changes.
-    sign_ins: Arc<SignIns>,
-    made: Mutex<Vec<Made>>,
+    sign_ins: Arc<SignInStore>,
+    built: Mutex<Vec<BuiltUpstream>>,
 }
 
-struct Made {
+struct BuiltUpstream {
     spec: UpstreamSpec,
     upstream: Arc<dyn Upstream>,
 }
 
-impl Joined {
+impl ConfiguredUpstreams {
     pub(crate) fn new(vault: &VaultSettings) -> Self {
-        Self { vault: credentials::vault(vault), sign_ins: SignIns::new(), made: Mutex::default() }
+        Self { vault: credentials::open_vault(vault), sign_ins: SignInStore::new(), built: Mutex::default() }
     }
 
     /// The setup of a gateway that has not started yet.
-    pub(crate) fn config(&self, options: &GatewayOptions) -> Result<GatewayConfig, LaunchError> {
-        let mut config = GatewayConfig::new(self.upstreams(options)?);
+    pub(crate) fn gateway_config(&self, options: &GatewayOptions) -> Result<GatewayConfig, LaunchError> {
+        let mut config = GatewayConfig::new(self.build_upstreams(options)?);
         config.sign_ins = Arc::clone(&self.sign_ins);
         config.allowed_betas = allowed_betas(options);
-        config.limits = limits(&options.limits);
-        config.prices = prices(&options.prices)?;
+        config.limits = to_gateway_limits(&options.limits);
+        config.prices = to_gateway_prices(&options.prices)?;
         Ok(config)
     }
 
     /// Brings a running gateway up to date. Nothing has changed if this fails.
     pub(crate) fn reconfigure(&self, gateway: &Gateway, options: &GatewayOptions) -> Result<(), LaunchError> {
-        let prices = prices(&options.prices)?;
-        gateway.reconfigure(self.upstreams(options)?);
-        gateway.allow_betas(allowed_betas(options));
+        let prices = to_gateway_prices(&options.prices)?;
+        gateway.set_upstreams(self.build_upstreams(options)?);
+        gateway.set_allowed_betas(allowed_betas(options));
         gateway.set_prices(prices);
         // Last: requests that wait may go on now, and do so with all the rest in place.
-        gateway.set_limits(limits(&options.limits));
+        gateway.set_limits(to_gateway_limits(&options.limits));
         Ok(())
     }
 
-    fn upstreams(&self, options: &GatewayOptions) -> Result<Upstreams, LaunchError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+    fn build_upstreams(&self, options: &GatewayOptions) -> Result<Upstreams, LaunchError> {
+        let mut made = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = Vec::new();
         for spec in &options.upstreams {
             let upstream = match made.iter().find(|made| made.spec == *spec) {
                 Some(same) => Arc::clone(&same.upstream),
-                None => self.make(spec)?,
+                None => self.build(spec)?,
             };
-            next.push(Made { spec: spec.clone(), upstream });
+            next.push(BuiltUpstream { spec: spec.clone(), upstream });
         }
         let named = next
             .iter()
             .map(|made| NamedUpstream { name: made.spec.name.clone(), upstream: Arc::clone(&made.upstream) });
-        let upstreams = Upstreams::new(named.collect()).map_err(sentence)?;
+        let upstreams = Upstreams::new(named.collect()).map_err(to_launch_error)?;
         *made = next;
         Ok(upstreams)
     }
 
-    fn make(&self, spec: &UpstreamSpec) -> Result<Arc<dyn Upstream>, LaunchError> {
+    fn build(&self, spec: &UpstreamSpec) -> Result<Arc<dyn Upstream>, LaunchError> {
         match &spec.settings {
             UpstreamSettings::Scripted => Ok(Arc::new(ScriptedUpstream)),
             UpstreamSettings::Anthropic { url, bearer } => {
                 let config = AnthropicConfig {
-                    credential: credentials::source(&self.vault, spec)?,
+                    credential: credentials::credential_source(&self.vault, spec)?,
                     credential_header: if *bearer { CredentialHeader::Bearer } else { CredentialHeader::ApiKey },
-                    ..AnthropicConfig::new(address(url.as_ref(), ANTHROPIC)?)
+                    ..AnthropicConfig::new(url_or_default(url.as_ref(), ANTHROPIC_API_URL)?)
                 };
                 Ok(Arc::new(AnthropicUpstream::new(config)))
             }
             UpstreamSettings::OpenAi { url, max_tokens_field } => {
                 let mut config = OpenAiConfig {
-                    credential: credentials::source(&self.vault, spec)?,
-                    ..OpenAiConfig::new(address(url.as_ref(), OPENAI)?)
+                    credential: credentials::credential_source(&self.vault, spec)?,
+                    ..OpenAiConfig::new(url_or_default(url.as_ref(), OPENAI_API_URL)?)
                 };
                 match max_tokens_field.as_deref() {
                     None => {}
-                    Some("max_completion_tokens") => config.dialect.token_limit = TokenLimit::MaxCompletionTokens,
-                    Some(_) => config.dialect.token_limit = TokenLimit::MaxTokens,
+                    Some("max_completion_tokens") => {
+                        config.dialect.token_limit_field = TokenLimitField::MaxCompletionTokens
+                    }
+                    Some(_) => config.dialect.token_limit_field = TokenLimitField::MaxTokens,
                 }
                 Ok(Arc::new(OpenAiUpstream::new(config)))
             }
             UpstreamSettings::Copilot { github_url, github_api_url, api_url, integration_id, mode, .. } => {
-                let github = address(github_api_url.as_ref(), GITHUB_API_URL)?;
-                let mut config = CopilotConfig::new(github, credentials::source(&self.vault, spec)?);
-                config.github_url = Some(address(github_url.as_ref(), GITHUB_URL)?);
+                let github = url_or_default(github_api_url.as_ref(), GITHUB_API_URL)?;
+                let mut config = CopilotConfig::new(github, credentials::credential_source(&self.vault, spec)?);
+                config.github_url = Some(url_or_default(github_url.as_ref(), GITHUB_URL)?);
                 config.sign_ins = Some(Arc::clone(&self.sign_ins));
                 config.api_url = api_url.as_ref().map(|url| url.expose().clone());
                 config.integration_id = integration_id.clone();
                 config.mode = match mode {
-                    CopilotMode::Exchange => hostler_gateway::CopilotMode::Exchange,
-                    CopilotMode::Token => hostler_gateway::CopilotMode::Token,
+                    CopilotModeSetting::Exchange => hostler_gateway::CopilotMode::Exchange,
+                    CopilotModeSetting::Token => hostler_gateway::CopilotMode::Token,
                 };
-                Ok(Arc::new(CopilotUpstream::new(config).map_err(sentence)?))
+                Ok(Arc::new(CopilotUpstream::new(config).map_err(to_launch_error)?))
             }
         }
     }
 }
 
 fn allowed_betas(options: &GatewayOptions) -> Vec<String> {
-    options.allowed_betas.clone().unwrap_or_else(|| ALLOWED_BETAS.map(str::to_owned).into())
+    options.allowed_betas.clone().unwrap_or_else(|| DEFAULT_ALLOWED_BETAS.map(str::to_owned).into())
 }
 
-fn limits(settings: &LimitSettings) -> Limits {
+fn to_gateway_limits(settings: &LimitSettings) -> GatewayLimits {
     let small = |count: Option<u64>| count.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-    let money = |dollars: Option<hostler_cli::Dollars>| dollars.map(|dollars| Dollars::from_nanos(dollars.nanos));
-    Limits {
+    let money = |dollars: Option<hostler_cli::DollarAmount>| dollars.map(|dollars| Dollars::from_nanos(dollars.nanos));
+    GatewayLimits {
         concurrent: small(settings.concurrent),
         requests_per_minute: small(settings.requests_per_minute),
-        day: Budget {
+        day: UsageBudget {
             requests: settings.day_requests,
             tokens: settings.day_tokens,
             dollars: money(settings.day_dollars),
         },
         session: SessionLimits {
-            total: Budget {
+            total: UsageBudget {
                 requests: settings.session_requests,
                 tokens: settings.session_tokens,
                 dollars: money(settings.session_dollars),
@@ -148,29 +151,29 @@ fn limits(settings: &LimitSettings) -> Limits {
 }
 
 /// The bundled prices, and those of the configuration in front of them.
-fn prices(settings: &[PriceSettings]) -> Result<Prices, LaunchError> {
-    let dollars = |dollars: hostler_cli::Dollars| Dollars::from_nanos(dollars.nanos);
-    settings.iter().try_fold(Prices::bundled(), |prices, settings| {
-        let usual = Price::new(dollars(settings.input), dollars(settings.output));
-        let price = Price {
+fn to_gateway_prices(settings: &[PriceSettings]) -> Result<PriceList, LaunchError> {
+    let dollars = |dollars: hostler_cli::DollarAmount| Dollars::from_nanos(dollars.nanos);
+    settings.iter().try_fold(PriceList::bundled(), |prices, settings| {
+        let usual = ModelPrice::new(dollars(settings.input), dollars(settings.output));
+        let price = ModelPrice {
             cache_read: settings.cache_read.map_or(usual.cache_read, dollars),
             cache_write: settings.cache_write.map_or(usual.cache_write, dollars),
             ..usual
         };
-        prices.with(&settings.model, price).map_err(sentence)
+        prices.with_price(&settings.model, price).map_err(to_launch_error)
     })
 }
 
 /// An upstream's address, or where it usually is.
-pub(crate) fn address(url: Option<&SafeUrl>, usual: &str) -> Result<Url, LaunchError> {
+pub(crate) fn url_or_default(url: Option<&SafeUrl>, usual: &str) -> Result<Url, LaunchError> {
     match url {
         Some(url) => Ok(url.expose().clone()),
-        None => Url::parse(usual).map_err(sentence),
+        None => Url::parse(usual).map_err(to_launch_error),
     }
 }
 
 /// A reason of the gateway's, as a sentence.
-pub(crate) fn sentence(reason: impl std::fmt::Display) -> LaunchError {
+pub(crate) fn to_launch_error(reason: impl std::fmt::Display) -> LaunchError {
     let reason = reason.to_string();
     let mut letters = reason.trim_end_matches('.').chars();
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
@@ -182,7 +185,7 @@ pub(crate) fn sentence(reason: impl std::fmt::Display) -> LaunchError {
 mod tests {
     use std::path::PathBuf;
 
-    use hostler_cli::{CredentialSpec, CredentialStore};
+    use hostler_cli::{CredentialSpec, CredentialStoreSetting};
 
     use super::*;
 
@@ -198,21 +201,24 @@ mod tests {
         GatewayOptions { upstreams, allowed_betas: None, limits: LimitSettings::default(), prices: Vec::new() }
     }
 
-    fn made(joined: &Joined, name: &str) -> Arc<dyn Upstream> {
-        let made = joined.made.lock().unwrap();
+    fn made(joined: &ConfiguredUpstreams, name: &str) -> Arc<dyn Upstream> {
+        let made = joined.built.lock().unwrap();
         Arc::clone(&made.iter().find(|made| made.spec.name == name).unwrap().upstream)
     }
 
     #[test]
     fn what_has_not_changed_is_not_made_again_and_a_failure_changes_nothing() {
-        let joined = Joined::new(&VaultSettings { directory: PathBuf::from("/nowhere"), store: CredentialStore::File });
-        joined.upstreams(&options(vec![spec("a", "/a"), spec("b", "/b")])).unwrap();
+        let joined = ConfiguredUpstreams::new(&VaultSettings {
+            directory: PathBuf::from("/nowhere"),
+            store: CredentialStoreSetting::File,
+        });
+        joined.build_upstreams(&options(vec![spec("a", "/a"), spec("b", "/b")])).unwrap();
         let (a, b) = (made(&joined, "a"), made(&joined, "b"));
-        joined.upstreams(&options(vec![spec("b", "/other"), spec("a", "/a")])).unwrap();
+        joined.build_upstreams(&options(vec![spec("b", "/other"), spec("a", "/a")])).unwrap();
         assert!(Arc::ptr_eq(&a, &made(&joined, "a")));
         assert!(!Arc::ptr_eq(&b, &made(&joined, "b")));
         let b = made(&joined, "b");
-        assert!(joined.upstreams(&options(vec![spec("c", "/c"), spec("c", "/c")])).is_err());
+        assert!(joined.build_upstreams(&options(vec![spec("c", "/c"), spec("c", "/c")])).is_err());
         assert!(Arc::ptr_eq(&b, &made(&joined, "b")));
     }
 }

@@ -4,31 +4,31 @@
 
 mod common;
 
-use common::{BUILDS, Home, Host};
-use hostler_testkit::raw::Raw;
+use common::{BUILDS, HostProcess, TestHome};
+use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// A client, and what it has heard.
-struct Listener {
-    raw: Raw,
+struct BudgetClient {
+    raw: RawClient,
     /// What the session said last about its use of the models.
-    told: Value,
+    last_usage: Value,
     completed: usize,
 }
 
-impl Listener {
-    async fn connect(host: &Host) -> Self {
-        Self { raw: Raw::initialized(&host.url()).await, told: Value::Null, completed: 0 }
+impl BudgetClient {
+    async fn connect(host: &HostProcess) -> Self {
+        Self { raw: RawClient::connect_and_initialize(&host.url()).await, last_usage: Value::Null, completed: 0 }
     }
 
     /// Hears on until the test is content.
-    async fn until(&mut self, content: impl Fn(&Self) -> bool) {
+    async fn wait_until(&mut self, content: impl Fn(&Self) -> bool) {
         while !content(self) {
             let message = self.raw.receive().await.expect("the host hung up");
             let action = &message["params"]["action"];
             match action["type"].as_str() {
-                Some("session/metaChanged") => self.told = action["_meta"]["hostler"].clone(),
+                Some("session/metaChanged") => self.last_usage = action["_meta"]["hostler"].clone(),
                 Some("chat/turnComplete") => self.completed += 1,
                 Some("chat/error") => panic!("the turn failed: {action:#}"),
                 _ => {}
@@ -46,34 +46,36 @@ impl Listener {
     }
 
     fn requests(&self) -> u64 {
-        self.told["usage"]["requests"].as_u64().unwrap_or(0)
+        self.last_usage["usage"]["requests"].as_u64().unwrap_or(0)
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_waits_for_its_budget_and_goes_on_when_a_client_raises_it() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let host = home.serve(build).await;
-        let mut client = Listener::connect(&host).await;
+        let mut client = BudgetClient::connect(&host).await;
         let session = format!("claude:/{}", Uuid::new_v4());
         let directory = format!("file://{}", home.work().display());
         let config = json!({"limitRequests": 0});
         let create = json!({"channel": session, "workingDirectories": [directory], "config": config});
         client.raw.call("createSession", create).await.unwrap();
         let (_, chat) = client.subscribe(&session).await;
-        client.raw.say(&chat, "!say enough at last").await;
+        client.raw.send_message(&chat, "!say enough at last").await;
 
-        client.until(|client| client.told["held"].is_object()).await;
-        let held = &client.told["held"];
+        client.wait_until(|client| client.last_usage["held"].is_object()).await;
+        let held = &client.last_usage["held"];
         assert_eq!((&held["limit"], &held["used"], &held["allowed"]), (&json!("requests"), &json!(0), &json!(0)));
 
         let change = json!({"type": "session/configChanged", "config": {"limitRequests": 100}});
         let params = json!({"channel": session, "clientSeq": 1_000, "action": change});
         client.raw.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
-        client.until(|client| client.completed == 1 && client.requests() > 0 && client.told["held"].is_null()).await;
-        client.until(|client| client.told["usage"]["outputTokens"] != 0).await;
-        assert_eq!(client.told["limits"], json!({"requests": 100}), "{build}");
+        client
+            .wait_until(|client| client.completed == 1 && client.requests() > 0 && client.last_usage["held"].is_null())
+            .await;
+        client.wait_until(|client| client.last_usage["usage"]["outputTokens"] != 0).await;
+        assert_eq!(client.last_usage["limits"], json!({"requests": 100}), "{build}");
         let used = client.requests();
         let transcript = client.raw.call("subscribe", json!({"channel": chat})).await.unwrap().to_string();
         assert!(transcript.contains("Budget reached: the session's limit of 0 requests"), "{build}: {transcript}");
@@ -81,11 +83,11 @@ async fn a_turn_waits_for_its_budget_and_goes_on_when_a_client_raises_it() {
         host.stop().await;
 
         let host = home.serve(build).await;
-        let mut client = Listener::connect(&host).await;
+        let mut client = BudgetClient::connect(&host).await;
         let (state, chat) = client.subscribe(&session).await;
         assert_eq!(state["_meta"]["hostler"]["usage"]["requests"], used, "{build}: {state}");
-        client.raw.say(&chat, "!say and more").await;
-        client.until(|client| client.completed == 1 && client.requests() > used).await;
+        client.raw.send_message(&chat, "!say and more").await;
+        client.wait_until(|client| client.completed == 1 && client.requests() > used).await;
         host.stop().await;
     }
 }

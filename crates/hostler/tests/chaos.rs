@@ -4,43 +4,43 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests may panic")]
 
-#[path = "chaos/client.rs"]
-mod client;
+#[path = "chaos/chaos_client.rs"]
+mod chaos_client;
+#[path = "chaos/chaos_environment.rs"]
+mod chaos_environment;
 mod common;
+#[path = "chaos/delivery_checker.rs"]
+mod delivery_checker;
 #[path = "chaos/faults.rs"]
 mod faults;
-#[path = "chaos/place.rs"]
-mod place;
-#[path = "chaos/plan.rs"]
-mod plan;
 #[path = "chaos/run.rs"]
 mod run;
-#[path = "chaos/slow.rs"]
-mod slow;
-#[path = "comings/watchdog.rs"]
-mod watchdog;
-#[path = "chaos/witness.rs"]
-mod witness;
+#[path = "chaos/run_plan.rs"]
+mod run_plan;
+#[path = "reconnect/scheduling_watchdog.rs"]
+mod scheduling_watchdog;
+#[path = "chaos/slow_disk.rs"]
+mod slow_disk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plan::{Agent, Fault, Plan};
-use run::Count;
+use run::RunCounts;
+use run_plan::{Agent, Fault, RunPlan};
+use scheduling_watchdog::SchedulingWatchdog;
 use tokio::task::JoinSet;
-use watchdog::Watchdog;
 
 /// The longest that a run may take, on a machine that has much else to do.
-const LONGEST: Duration = Duration::from_secs(240);
+const RUN_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Worth a look.
-const LONG: Duration = Duration::from_secs(60);
+const SLOW_RUN_WARNING: Duration = Duration::from_secs(60);
 
 /// Makes runs with these seeds, some at a time; prints the counts and fails with the seeds of the runs that failed.
 async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
-    let watchdog = Arc::new(Watchdog::start());
-    let mut counts: BTreeMap<Fault, Count> = BTreeMap::new();
+    let watchdog = Arc::new(SchedulingWatchdog::start());
+    let mut counts: BTreeMap<Fault, RunCounts> = BTreeMap::new();
     let mut failed = Vec::new();
     let mut seeds = seeds.peekable();
     let mut running = JoinSet::new();
@@ -48,26 +48,26 @@ async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
         if running.len() < at_a_time
             && let Some((seed, agent)) = seeds.next()
         {
-            let plan = Plan::of(seed, agent);
+            let plan = RunPlan::from_seed(seed, agent);
             let fault = plan.fault;
             let shown = format!("{plan:?}");
-            let run = tokio::spawn(tokio::time::timeout(LONGEST, run::run(plan, Arc::clone(&watchdog))));
+            let run = tokio::spawn(tokio::time::timeout(RUN_TIMEOUT, run::run(plan, Arc::clone(&watchdog))));
             let began = Instant::now();
             running.spawn(async move { (seed, agent, fault, shown, run.await, began.elapsed()) });
             continue;
         }
         let Some(ended) = running.join_next().await else { break };
         let (seed, agent, fault, shown, result, took) = ended.unwrap();
-        if took > LONG {
+        if took > SLOW_RUN_WARNING {
             println!("seed {seed}, {agent:?}, {fault:?} took {} s\n{shown}", took.as_secs());
         }
         let count = counts.entry(fault).or_default();
         match result {
             Ok(Ok(done)) => {
                 count.runs += done.runs;
-                count.injected += done.injected;
+                count.faults_injected += done.faults_injected;
                 count.accepted += done.accepted;
-                count.kept += done.kept;
+                count.retained += done.retained;
                 count.interrupted += done.interrupted;
             }
             other => {
@@ -79,7 +79,7 @@ async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
         }
     }
     println!("{:<18} {:>5} {:>8} {:>8} {:>8} {:>11}", "fault", "runs", "injected", "accepted", "kept", "interrupted");
-    for (fault, Count { runs, injected, accepted, kept, interrupted }) in &counts {
+    for (fault, RunCounts { runs, faults_injected: injected, accepted, retained: kept, interrupted }) in &counts {
         println!("{:<18} {runs:>5} {injected:>8} {accepted:>8} {kept:>8} {interrupted:>11}", format!("{fault:?}"));
     }
     assert!(failed.is_empty(), "runs failed; repeat them with `cargo xtask chaos --runs 1 --seed …`: {failed:?}");

@@ -10,9 +10,9 @@ use std::process::{Output, Stdio};
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
 use ahp_types::state::{SnapshotState, TurnState};
-use common::{Home, PATIENCE, files, finish, text};
-use hostler_testkit::peer::text_of;
+use common::{TEST_TIMEOUT, TestHome, list_files, run_to_end, text};
 use hostler_testkit::processes;
+use hostler_testkit::test_client::collect_text;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -21,33 +21,33 @@ use tokio::process::{Child, Command};
 use uuid::Uuid;
 
 /// Names the processes of one test: agents inherit it.
-const MARK: &str = "MARK_OF_THE_TEST";
+const TEST_MARK_VARIABLE: &str = "MARK_OF_THE_TEST";
 
-const HI: &str = "Hello from the scripted model. You said: hi";
+const HI_ANSWER: &str = "Hello from the scripted model. You said: hi";
 
 /// A home whose commands run on the scripted model and leave nothing.
-struct User {
-    home: Home,
+struct CliUser {
+    home: TestHome,
     mark: String,
 }
 
-impl User {
+impl CliUser {
     fn new() -> Self {
-        Self { home: Home::new(), mark: Uuid::new_v4().to_string() }
+        Self { home: TestHome::new(), mark: Uuid::new_v4().to_string() }
     }
 
     fn hostler(&self, args: &[&str]) -> Command {
-        let mut command = self.home.hostler(args);
-        command.env("HOSTLER_UPSTREAM", "scripted").env(MARK, &self.mark);
+        let mut command = self.home.hostler_command(args);
+        command.env("HOSTLER_UPSTREAM", "scripted").env(TEST_MARK_VARIABLE, &self.mark);
         command
     }
 
     async fn run(&self, args: &[&str]) -> Output {
-        finish(self.hostler(args)).await
+        run_to_end(self.hostler(args)).await
     }
 
     /// Runs a command that must end with an exit code.
-    async fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
+    async fn run_expecting(&self, code: i32, args: &[&str]) -> (String, String) {
         let output = self.run(args).await;
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{args:?}: {out}{err}");
@@ -55,9 +55,10 @@ impl User {
     }
 
     /// No process, no address and no lock of what was run here.
-    fn nothing_is_left(&self) {
-        let marked = |process: &processes::Process| processes::environment(process.pid).concat().contains(&self.mark);
-        let left: Vec<_> = processes::all().into_iter().filter(marked).collect();
+    fn assert_nothing_left(&self) {
+        let marked =
+            |process: &processes::ProcessInfo| processes::read_environment(process.pid).concat().contains(&self.mark);
+        let left: Vec<_> = processes::list_processes().into_iter().filter(marked).collect();
         assert!(left.is_empty(), "{left:#?}");
         let endpoint = self.home.path("state").join("hostler").join("endpoint.json");
         assert!(!endpoint.exists());
@@ -70,7 +71,8 @@ async fn until_printed(child: &mut Child, wanted: &str) {
     let stdout = child.stdout.as_mut().unwrap();
     let mut printed = Vec::new();
     while !String::from_utf8_lossy(&printed).contains(wanted) {
-        let read = tokio::time::timeout(PATIENCE, stdout.read_buf(&mut printed)).await.expect("output comes").unwrap();
+        let read =
+            tokio::time::timeout(TEST_TIMEOUT, stdout.read_buf(&mut printed)).await.expect("output comes").unwrap();
         assert_ne!(read, 0, "it ended after {:?}", String::from_utf8_lossy(&printed));
     }
 }
@@ -81,75 +83,76 @@ fn interrupt(child: &Child) {
 }
 
 async fn exit_code(child: &mut Child) -> Option<i32> {
-    tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap().code()
+    tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.expect("it ends").unwrap().code()
 }
 
 #[tokio::test]
 async fn run_prints_the_answer_with_a_host_of_its_own_and_leaves_nothing() {
-    let user = User::new();
-    let (out, err) = user.expect(0, &["run", "hi"]).await;
-    assert_eq!((out.as_str(), err.as_str()), (HI, ""));
-    user.nothing_is_left();
+    let user = CliUser::new();
+    let (out, err) = user.run_expecting(0, &["run", "hi"]).await;
+    assert_eq!((out.as_str(), err.as_str()), (HI_ANSWER, ""));
+    user.assert_nothing_left();
     // What was said is kept, and the next command is another host on the same state.
-    let (out, _) = user.expect(0, &["run", "hi"]).await;
-    assert_eq!(out, HI);
-    user.nothing_is_left();
+    let (out, _) = user.run_expecting(0, &["run", "hi"]).await;
+    assert_eq!(out, HI_ANSWER);
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn run_uses_the_host_that_is_there() {
-    let user = User::new();
+    let user = CliUser::new();
     let host = user.home.serve("native").await;
-    let (out, _) = user.expect(0, &["run", "hi"]).await;
-    assert_eq!(out, HI);
+    let (out, _) = user.run_expecting(0, &["run", "hi"]).await;
+    assert_eq!(out, HI_ANSWER);
     assert_eq!(host.agents().len(), 1, "the running host has started the agent");
-    let peer = host.peer().await;
+    let peer = host.connect().await;
     let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
     assert_eq!(list["items"][0]["title"], "hi");
     assert!(user.home.path("state").join("hostler").join("endpoint.json").exists());
     host.stop().await;
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn a_host_that_runs_follows_the_rules_of_the_command_line() {
-    let user = User::new();
+    let user = CliUser::new();
     let host = user.home.serve("native").await;
     let made = user.home.work().join("made");
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
     let (effect, rule, work) = ("allow", "Bash(touch made)", user.home.work().display().to_string());
-    let (out, _) = user.expect(0, &["rules", "test", rule]).await;
+    let (out, _) = user.run_expecting(0, &["rules", "test", rule]).await;
     assert!(out.starts_with("Asked: no rule speaks of `touch made`.\n"), "{out}");
-    let (out, _) = user.expect(0, &["rules", "test", rule, "--json"]).await;
+    let (out, _) = user.run_expecting(0, &["rules", "test", rule, "--json"]).await;
     let asked: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&asked["decision"], &asked["rule"]), (&json!("ask"), &Value::Null));
     assert!(asked["reason"].as_str().unwrap().starts_with("Asked: no rule speaks of `touch made`."), "{out}");
 
-    let (_, err) = user.expect(0, &["rules", "add", effect, rule, "--workspace", &work]).await;
+    let (_, err) = user.run_expecting(0, &["rules", "add", effect, rule, "--workspace", &work]).await;
     assert_eq!(err, format!("Added: allow Bash(touch made), for sessions in {work}.\n"));
-    let (out, _) = user.expect(0, &["rules", "list"]).await;
+    let (out, _) = user.run_expecting(0, &["rules", "list"]).await;
     assert!(out.lines().nth(1).is_some_and(|line| line.starts_with("allow") && line.ends_with(&work)), "{out}");
-    let (out, _) = user.expect(0, &["rules", "test", rule]).await;
+    let (out, _) = user.run_expecting(0, &["rules", "test", rule]).await;
     let allowed = "Allowed: the workspace's rule `Bash(touch made)` allows `touch made`.";
     assert_eq!(out, format!("{allowed}\n"));
-    let (out, _) = user.expect(0, &["rules", "test", rule, "--json"]).await;
+    let (out, _) = user.run_expecting(0, &["rules", "test", rule, "--json"]).await;
     let said: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(said, json!({"decision": "allow", "reason": allowed, "rule": "Bash(touch made)"}));
     let token = format!("Read({})", user.home.path("state").join("hostler").join("token").display());
-    let (out, _) = user.expect(0, &["rules", "test", &token, "--mode", "acceptEdits", "--cwd", "/", "--json"]).await;
+    let (out, _) =
+        user.run_expecting(0, &["rules", "test", &token, "--mode", "acceptEdits", "--cwd", "/", "--json"]).await;
     assert!(out.contains(r#""decision":"ask""#) && out.contains("Hostler itself"), "{out}");
-    user.expect(0, &["run", script]).await;
+    user.run_expecting(0, &["run", script]).await;
     assert!(made.exists(), "the host allows it");
 
     std::fs::remove_file(&made).unwrap();
-    user.expect(0, &["rules", "remove", effect, rule, "--workspace", &work]).await;
-    user.expect(0, &["run", script]).await;
+    user.run_expecting(0, &["rules", "remove", effect, rule, "--workspace", &work]).await;
+    user.run_expecting(0, &["run", script]).await;
     assert!(!made.exists(), "nobody can be asked, and no rule allows it any more");
-    let (_, err) = user.expect(2, &["rules", "add", effect, "Bash(touch"]).await;
+    let (_, err) = user.run_expecting(2, &["rules", "add", effect, "Bash(touch"]).await;
     assert!(err.contains("is not a rule: the parenthesis is not closed (at character "), "{err}");
     host.stop().await;
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 /// Runs a command on a terminal; types each text once the other one of its pair was shown.
@@ -179,12 +182,12 @@ async fn on_a_terminal(mut command: Command, typed: Vec<(&'static str, &'static 
         shown
     });
     let code = exit_code(&mut child).await;
-    (code, tokio::time::timeout(PATIENCE, shown).await.expect("the terminal ends").unwrap())
+    (code, tokio::time::timeout(TEST_TIMEOUT, shown).await.expect("the terminal ends").unwrap())
 }
 
 #[tokio::test]
 async fn run_asks_on_a_terminal_what_the_agent_may_do() {
-    let user = User::new();
+    let user = CliUser::new();
     let made = user.home.work().join("made");
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
     let prompt = "denies it: ";
@@ -196,11 +199,11 @@ async fn run_asks_on_a_terminal_what_the_agent_may_do() {
     let (code, shown) = on_a_terminal(user.hostler(&["run", script]), vec![(prompt, "1\n")]).await;
     assert_eq!(code, Some(0), "{shown}");
     assert!(made.exists(), "{shown}");
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 /// An editor that writes what it is told, once for each line of a file; it must find the input.
-fn editor(user: &User, texts: &[&str]) -> String {
+fn editor(user: &CliUser, texts: &[&str]) -> String {
     let (script, left) = (user.home.path("editor.sh"), user.home.path("texts"));
     std::fs::write(&left, texts.iter().map(|text| format!("{text}\n")).collect::<String>()).unwrap();
     let left = left.display();
@@ -213,7 +216,7 @@ fn editor(user: &User, texts: &[&str]) -> String {
 
 #[tokio::test]
 async fn a_call_can_be_changed_in_an_editor_before_it_runs() {
-    let user = User::new();
+    let user = CliUser::new();
     let (made, other) = (user.home.work().join("made"), user.home.work().join("other"));
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
     let prompt = "denies it: ";
@@ -224,7 +227,7 @@ async fn a_call_can_be_changed_in_an_editor_before_it_runs() {
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("That is not JSON: ") && shown.contains("Allow it with the changed input"), "{shown}");
     assert!(other.exists() && !made.exists(), "{shown}");
-    let left = files(&user.home.path("run"));
+    let left = list_files(&user.home.path("run"));
     assert!(!left.iter().any(|file| file.ends_with("input.json")), "{left:?}");
 
     std::fs::remove_file(&other).unwrap();
@@ -241,40 +244,41 @@ async fn a_call_can_be_changed_in_an_editor_before_it_runs() {
     let (code, shown) = on_a_terminal(command, steps).await;
     assert_eq!(code, Some(0), "{shown}");
     assert!(other.exists() && !made.exists(), "{shown}");
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn run_asks_the_agents_questions_on_a_terminal() {
-    let user = User::new();
+    let user = CliUser::new();
     let question = json!({ "questions": [{ "question": "Which colour?", "header": "Colour", "multiSelect": false,
         "options": [{ "label": "Red", "description": "warm" }, { "label": "Blue", "description": "cold" }] }] });
     let script = format!("!tool AskUserQuestion {question}\n!say done");
     let (code, shown) = on_a_terminal(user.hostler(&["run", &script]), vec![("skips it: ", "2\n")]).await;
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("? Which colour?") && shown.contains("2  Blue: cold") && shown.contains("done"), "{shown}");
-    let (sessions, _) = user.expect(0, &["sessions", "list", "--json"]).await;
+    let (sessions, _) = user.run_expecting(0, &["sessions", "list", "--json"]).await;
     let sessions: Value = serde_json::from_str(&sessions).unwrap();
-    let (session, _) = user.expect(0, &["sessions", "show", "--json", sessions[0]["resource"].as_str().unwrap()]).await;
+    let (session, _) =
+        user.run_expecting(0, &["sessions", "show", "--json", sessions[0]["resource"].as_str().unwrap()]).await;
     let session: Value = serde_json::from_str(&session).unwrap();
     let parts = session["chat"]["turns"][0]["responseParts"].as_array().unwrap();
     let asked = parts.iter().find(|part| part["kind"] == "inputRequest").unwrap_or_else(|| panic!("{parts:#?}"));
     let answers = asked["request"]["answers"].as_object().unwrap_or_else(|| panic!("{asked:#}"));
     assert!(answers.values().all(|answer| answer["value"]["value"] == "Blue") && answers.len() == 1, "{asked:#}");
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn a_question_on_a_terminal_is_withdrawn_when_another_client_answers_first() {
-    let user = User::new();
+    let user = CliUser::new();
     let host = user.home.serve("native").await;
-    let mut peer = host.peer().await;
-    let uris = peer.create(&user.home.work()).await;
-    peer.ask(&uris.chat, "hi").await;
+    let mut peer = host.connect().await;
+    let uris = peer.create_session(&user.home.work()).await;
+    peer.send_and_wait(&uris.chat, "hi").await;
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
     let run = tokio::spawn(on_a_terminal(user.hostler(&["run", "--session", &uris.session, script]), Vec::new()));
     let asks = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatToolCallReady(ready) if ready.confirmed.is_none());
-    let envelopes = peer.until(&uris.chat, asks).await;
+    let envelopes = peer.wait_for(&uris.chat, asks).await;
     let waiting = serde_json::to_value(&envelopes.last().unwrap().action).unwrap();
     let answer = json!({ "type": "chat/toolCallConfirmed", "turnId": waiting["turnId"],
         "toolCallId": waiting["toolCallId"], "approved": true });
@@ -285,16 +289,16 @@ async fn a_question_on_a_terminal_is_withdrawn_when_another_client_answers_first
     assert!(after.contains("Somebody else has answered.") && after.contains("done"), "{shown}");
     assert!(user.home.work().join("made").exists(), "{shown}");
     host.stop().await;
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn run_with_json_prints_one_envelope_per_line_up_to_the_turns_end() {
-    let user = User::new();
-    let (out, err) = user.expect(0, &["run", "--json", "!think Hm.\n!say one two"]).await;
+    let user = CliUser::new();
+    let (out, err) = user.run_expecting(0, &["run", "--json", "!think Hm.\n!say one two"]).await;
     assert_eq!(err, "");
     let envelopes: Vec<ActionEnvelope> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(text_of(&envelopes), "one two");
+    assert_eq!(collect_text(&envelopes), "one two");
     let numbers: Vec<_> = envelopes.iter().map(|envelope| envelope.server_seq).collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
     assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnComplete(_)), "{envelopes:#?}");
@@ -302,7 +306,7 @@ async fn run_with_json_prints_one_envelope_per_line_up_to_the_turns_end() {
 
 #[tokio::test]
 async fn run_with_a_dash_reads_the_message_from_stdin() {
-    let user = User::new();
+    let user = CliUser::new();
     let mut command = user.hostler(&["run", "-"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all("!say from a pipe\n".as_bytes()).await.unwrap();
@@ -312,30 +316,30 @@ async fn run_with_a_dash_reads_the_message_from_stdin() {
 
 #[tokio::test]
 async fn run_works_in_the_directory_that_it_is_given() {
-    let user = User::new();
+    let user = CliUser::new();
     let project = user.home.path("home").join("a project");
     std::fs::create_dir(&project).unwrap();
     let host = user.home.serve("native").await;
-    user.expect(0, &["run", "--cwd", project.to_str().unwrap(), "hi"]).await;
-    let agent = std::fs::read_link(format!("/proc/{}/cwd", host.agent().pid)).unwrap();
+    user.run_expecting(0, &["run", "--cwd", project.to_str().unwrap(), "hi"]).await;
+    let agent = std::fs::read_link(format!("/proc/{}/cwd", host.only_agent().pid)).unwrap();
     assert_eq!(agent, project.canonicalize().unwrap());
     host.stop().await;
 }
 
 #[tokio::test]
 async fn one_interrupt_cancels_the_turn_and_others_see_it() {
-    let user = User::new();
+    let user = CliUser::new();
     let host = user.home.serve("native").await;
     let mut child = user.hostler(&["run", "!say begun\n!hang"]).stdout(Stdio::piped()).spawn().unwrap();
     until_printed(&mut child, "begun").await;
     interrupt(&child);
     assert_eq!(exit_code(&mut child).await, Some(130));
 
-    let peer = host.peer().await;
+    let peer = host.connect().await;
     let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     let session = list["items"][0]["resource"].as_str().unwrap();
-    let SnapshotState::Session(session) = peer.snapshot(session).await else { panic!("a session") };
-    let chat = peer.chat(&session.default_chat.unwrap()).await;
+    let SnapshotState::Session(session) = peer.subscribe_snapshot(session).await else { panic!("a session") };
+    let chat = peer.chat_state(&session.default_chat.unwrap()).await;
     assert!(chat.active_turn.is_none());
     assert_eq!(chat.turns[0].state, TurnState::Cancelled);
     assert_eq!(host.agents().len(), 1, "the agent survives an interrupt");
@@ -344,41 +348,41 @@ async fn one_interrupt_cancels_the_turn_and_others_see_it() {
 
 #[tokio::test]
 async fn an_interrupt_of_a_command_with_its_own_host_leaves_nothing() {
-    let user = User::new();
+    let user = CliUser::new();
     let mut child = user.hostler(&["run", "!say begun\n!hang"]).stdout(Stdio::piped()).spawn().unwrap();
     until_printed(&mut child, "begun").await;
     interrupt(&child);
     assert_eq!(exit_code(&mut child).await, Some(130));
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn a_refusal_of_the_upstream_is_code_4() {
-    let user = User::new();
-    let (out, err) = user.expect(4, &["run", "!error 401 Who are you?"]).await;
+    let user = CliUser::new();
+    let (out, err) = user.run_expecting(4, &["run", "!error 401 Who are you?"]).await;
     assert_eq!(out, "");
     assert!(err.contains("HOSTLER_UPSTREAM_KEY"), "{err}");
-    user.expect(1, &["run", "!error 400 What?"]).await;
-    user.nothing_is_left();
+    user.run_expecting(1, &["run", "!error 400 What?"]).await;
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn a_missing_agent_is_code_3_and_the_sentence_says_how_to_get_it() {
-    let user = User::new();
+    let user = CliUser::new();
     for args in [&["run", "hi"][..], &["serve", "--listen", "127.0.0.1:0"], &["doctor"]] {
         let mut command = user.hostler(args);
         command.env("XDG_CACHE_HOME", user.home.path("cache")).env("PATH", user.home.path("bin"));
-        let output = finish(command).await;
+        let output = run_to_end(command).await;
         let said = text(&output.stdout) + &text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
         assert!(said.contains("hostler agents install claude"), "{args:?}: {said}");
     }
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn a_wrong_command_line_is_code_2_and_the_sentence_says_what_is_wrong() {
-    let user = User::new();
+    let user = CliUser::new();
     for (args, word) in [
         (&["run"][..], "PROMPT"),
         (&["run", " "], "empty"),
@@ -392,23 +396,23 @@ async fn a_wrong_command_line_is_code_2_and_the_sentence_says_what_is_wrong() {
         (&["agents", "install", "somebody"], "somebody"),
         (&["dance"], "dance"),
     ] {
-        let (out, err) = user.expect(2, args).await;
+        let (out, err) = user.run_expecting(2, args).await;
         assert_eq!(out, "", "{args:?}");
         assert!(err.contains(word), "{args:?}: {err}");
     }
-    assert!(files(&user.home.path("state")).is_empty());
+    assert!(list_files(&user.home.path("state")).is_empty());
 }
 
 #[tokio::test]
 async fn serve_keeps_its_token_private_and_its_state_directory_to_itself() {
-    let user = User::new();
+    let user = CliUser::new();
     let host = user.home.serve("native").await;
     let token = host.token().to_owned();
     let state = user.home.path("state").join("hostler");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&state), mode(&state.join("token")), mode(&state.join("endpoint.json"))), (0o700, 0o600, 0o600));
 
-    let (out, err) = user.expect(1, &["serve", "--listen", "127.0.0.1:0"]).await;
+    let (out, err) = user.run_expecting(1, &["serve", "--listen", "127.0.0.1:0"]).await;
     assert_eq!(out, "");
     assert!(err.contains(&host.pid.to_string()) && err.trim_end().ends_with('.'), "{err}");
 
@@ -417,12 +421,12 @@ async fn serve_keeps_its_token_private_and_its_state_directory_to_itself() {
     let again = user.home.serve("native").await;
     assert_eq!(again.token(), token, "the token is made once");
     again.stop().await;
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn serve_lets_nobody_in_without_the_token() {
-    let user = User::new();
+    let user = CliUser::new();
     let host = user.home.serve("native").await;
     let address = format!("ws://127.0.0.1:{}/", host.port);
     for url in [address.clone(), format!("{address}?tkn=wrong"), format!("{address}?tkn=")] {
@@ -430,26 +434,26 @@ async fn serve_lets_nobody_in_without_the_token() {
         let tokio_tungstenite::tungstenite::Error::Http(answer) = refusal else { panic!("{url}: {refusal}") };
         assert_eq!(answer.status(), 403, "{url}");
     }
-    host.peer().await;
+    host.connect().await;
     host.stop().await;
 }
 
 #[tokio::test]
 async fn serve_ends_with_the_stdin_of_whoever_started_it() {
-    let user = User::new();
+    let user = CliUser::new();
     let args = ["serve", "--listen", "127.0.0.1:0", "--exit-on-stdin-eof"];
     let mut command = user.hostler(&args);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     until_printed(&mut child, "READY:").await;
     drop(child.stdin.take());
     assert_eq!(exit_code(&mut child).await, Some(0));
-    user.nothing_is_left();
+    user.assert_nothing_left();
 }
 
 #[tokio::test]
 async fn the_demo_shows_every_hop_in_order_and_leaves_nothing() {
-    let user = User::new();
-    let (out, err) = user.expect(0, &["demo", "--once"]).await;
+    let user = CliUser::new();
+    let (out, err) = user.run_expecting(0, &["demo", "--once"]).await;
     assert_eq!(err, "");
     let mut hops: Vec<&str> = out.lines().filter_map(|line| Some(line.split_once('│')?.0.trim())).collect();
     hops.dedup();
@@ -458,9 +462,9 @@ async fn the_demo_shows_every_hop_in_order_and_leaves_nothing() {
     let expected = [&["host", "client", "session"][..], &first, &second, &["agent"]].concat();
     assert_eq!(hops, expected, "{out}");
     assert!(out.contains("the same process"), "{out}");
-    user.nothing_is_left();
+    user.assert_nothing_left();
     let left: Vec<_> =
-        ["state", "claude", "work", "home"].iter().flat_map(|name| files(&user.home.path(name))).collect();
+        ["state", "claude", "work", "home"].iter().flat_map(|name| list_files(&user.home.path(name))).collect();
     assert!(left.is_empty(), "the demo touches nothing of the user's: {left:?}");
     let scratch = std::fs::read_dir(user.home.path("run")).unwrap().flatten().map(|entry| entry.file_name());
     let scratch: Vec<_> = scratch.filter(|name| name.to_string_lossy().starts_with("hostler-demo-")).collect();
@@ -469,32 +473,32 @@ async fn the_demo_shows_every_hop_in_order_and_leaves_nothing() {
 
 #[tokio::test]
 async fn agents_and_doctor_tell_what_is_there() {
-    let user = User::new();
-    let (out, _) = user.expect(0, &["agents", "list"]).await;
+    let user = CliUser::new();
+    let (out, _) = user.run_expecting(0, &["agents", "list"]).await;
     for build in ["native", "js"] {
         assert!(out.lines().any(|line| line.starts_with("claude") && line.contains(build)), "{out}");
     }
-    let (out, _) = user.expect(0, &["doctor"]).await;
+    let (out, _) = user.run_expecting(0, &["doctor"]).await;
     assert!(out.contains("scripted needs no key"), "{out}");
-    let (out, _) = user.expect(0, &["doctor", "--json"]).await;
+    let (out, _) = user.run_expecting(0, &["doctor", "--json"]).await;
     let report: Vec<Value> = serde_json::from_str(&out).unwrap();
     let checks: Vec<_> = report.iter().filter_map(|finding| finding["check"].as_str()).collect();
     for check in ["agent", "programs", "upstream", "state", "runtime", "token", "host", "disk"] {
         assert!(checks.contains(&check), "{check}: {checks:?}");
     }
-    assert!(files(&user.home.path("state")).is_empty(), "looking changes nothing");
+    assert!(list_files(&user.home.path("state")).is_empty(), "looking changes nothing");
 }
 
 #[tokio::test]
 async fn completions_are_written_for_the_usual_shells() {
-    let user = User::new();
+    let user = CliUser::new();
     for (shell, words) in
         [("bash", "complete -F _hostler"), ("zsh", "#compdef hostler"), ("fish", "complete -c hostler")]
     {
-        let (out, _) = user.expect(0, &["completions", shell]).await;
+        let (out, _) = user.run_expecting(0, &["completions", shell]).await;
         assert!(out.contains(words) && out.contains("exit-on-stdin-eof"), "{shell}");
     }
-    user.expect(2, &["completions", "abacus"]).await;
+    user.run_expecting(2, &["completions", "abacus"]).await;
 }
 
 /// The commands of a page's console blocks. A block that cannot run here is marked `console,ignore`.
@@ -515,12 +519,14 @@ fn console_commands(page: &str) -> Vec<&str> {
 async fn the_commands_in_the_documentation_work() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![root.join("README.md")];
-    pages.extend(files(&root.join("docs")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")));
+    pages.extend(
+        list_files(&root.join("docs")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")),
+    );
     let mut ran = 0;
     for page in pages {
         for line in console_commands(&std::fs::read_to_string(&page).unwrap()) {
             // Each in a home of its own, on the scripted model, and a host that would serve for ever ends at once.
-            let user = User::new();
+            let user = CliUser::new();
             let command = format!("{}{}", env!("CARGO_BIN_EXE_hostler"), line.trim_start_matches("hostler"));
             let template = user.hostler(&[]);
             let mut shell = Command::new("sh");
@@ -532,9 +538,9 @@ async fn the_commands_in_the_documentation_work() {
                 };
             }
             shell.env("HOSTLER_LISTEN", "127.0.0.1:0").env("HOSTLER_EXIT_ON_STDIN_EOF", "1");
-            let output = finish(shell).await;
+            let output = run_to_end(shell).await;
             assert_eq!(output.status.code(), Some(0), "{}: {line}: {}", page.display(), text(&output.stderr));
-            user.nothing_is_left();
+            user.assert_nothing_left();
             ran += 1;
         }
     }

@@ -3,19 +3,19 @@
 
 mod common;
 
-use common::{Home, finish, text};
-use hostler_testkit::raw::Raw;
+use common::{TestHome, run_to_end, text};
+use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 
-async fn grants(home: &Home, args: &[&str]) -> (i32, String, String) {
-    let output = finish(home.hostler(&[&["grants"], args].concat())).await;
+async fn grants(home: &TestHome, args: &[&str]) -> (i32, String, String) {
+    let output = run_to_end(home.hostler_command(&[&["grants"], args].concat())).await;
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
 #[tokio::test]
 async fn what_waits_is_shown_allowed_and_revoked_and_counts_at_once() {
-    let home = Home::new();
-    home.configure("[files]\ngrant = 'ask'\n");
+    let home = TestHome::new();
+    home.write_config("[files]\ngrant = 'ask'\n");
     let notes = home.path("notes");
     std::fs::create_dir(&notes).unwrap();
     std::fs::write(notes.join("list"), "milk").unwrap();
@@ -24,7 +24,7 @@ async fn what_waits_is_shown_allowed_and_revoked_and_counts_at_once() {
     let (code, _, said) = grants(&home, &["list"]).await;
     assert!(code == 0 && said.contains("Nothing is granted"), "{said}");
 
-    let mut raw = Raw::initialized(&host.url()).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     let uri = format!("file://{}", notes.canonicalize().unwrap().display());
     let file = json!({"channel": "ahp-root://", "uri": format!("{uri}/list")});
     let wish = json!({"channel": "ahp-root://", "uri": uri, "read": true});

@@ -8,45 +8,47 @@ mod traps;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::upstream::ScriptedServer;
-use common::{BUILDS, Home, PATIENCE, executable, supervisor};
+use common::scripted_upstream::ScriptedUpstreamServer;
+use common::{BUILDS, TEST_TIMEOUT, TestHome, claude_executable, supervisor_command};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
 use hostler_driver::{
-    Answer, CloseMode, ConversationStart, Driver as _, DriverEvent, Endpoint, FolderConfiguration, Gate, GatedCall,
-    Gatekeeper, OpenSpec, Opened, Prompt, ResumeToken, TurnCause,
+    Answer, CloseMode, ConversationStart, Driver as _, DriverEvent, FolderConfiguration, GateDecision, GatedCall,
+    GatewayEndpoint, OpenSpec, OpenedConnection, PermissionGate, Prompt, ResumeToken, TurnCause,
 };
 use serde_json::{Value, json};
-use traps::{COMMAND, INSTRUCTIONS, STYLE, Traps, VARIABLE, write, write_json};
+use traps::{
+    FolderTraps, PLANTED_COMMAND, PLANTED_INSTRUCTIONS, PLANTED_OUTPUT_STYLE, PLANTED_VARIABLE, write, write_json,
+};
 use uuid::Uuid;
 
 /// Lets everything run but what it is told to ask about.
-struct AsksAbout(&'static str);
+struct AskingGatekeeper(&'static str);
 
-impl Gatekeeper for AsksAbout {
-    fn decide(&self, call: &GatedCall<'_>) -> Gate {
-        if call.input.get().contains(self.0) { Gate::Ask } else { Gate::Allow }
+impl PermissionGate for AskingGatekeeper {
+    fn decide(&self, call: &GatedCall<'_>) -> GateDecision {
+        if call.input.get().contains(self.0) { GateDecision::Ask } else { GateDecision::Allow }
     }
 }
 
 /// A hostile folder, and a driver of one build.
-struct Scene {
+struct HostileFolderFixture {
     build: &'static str,
     executable: PathBuf,
-    home: Home,
-    model: ScriptedServer,
-    traps: Traps,
+    home: TestHome,
+    model: ScriptedUpstreamServer,
+    traps: FolderTraps,
 }
 
-impl Scene {
+impl HostileFolderFixture {
     async fn new(build: &'static str) -> Self {
-        let home = Home::new();
-        let traps = Traps::new(home.path("traps"));
-        Self { build, executable: executable(build), home, model: ScriptedServer::start().await, traps }
+        let home = TestHome::new();
+        let traps = FolderTraps::new(home.path("traps"));
+        Self { build, executable: claude_executable(build), home, model: ScriptedUpstreamServer::start().await, traps }
     }
 
     fn driver(&self) -> ClaudeDriver {
         let executable = Executable::from_path(&self.executable);
-        let mut config = ClaudeConfig::new(executable, supervisor(), self.home.path("run"));
+        let mut config = ClaudeConfig::new(executable, supervisor_command(), self.home.path("run"));
         config.host_environment = std::env::vars_os().collect();
         config.agent_env = vec![
             ("CLAUDE_CONFIG_DIR".into(), self.home.path("claude").into()),
@@ -63,7 +65,7 @@ impl Scene {
         FolderConfiguration::Applied { fingerprint: configuration.fingerprint }
     }
 
-    async fn open(&self, folder: &Path, configuration: FolderConfiguration) -> Agent<'_> {
+    async fn open(&self, folder: &Path, configuration: FolderConfiguration) -> FolderAgent<'_> {
         self.open_as(ConversationStart::New(Uuid::new_v4()), folder, configuration).await
     }
 
@@ -72,7 +74,7 @@ impl Scene {
         conversation: ConversationStart,
         folder: &Path,
         configuration: FolderConfiguration,
-    ) -> Agent<'_> {
+    ) -> FolderAgent<'_> {
         let id = conversation.id();
         let spec = OpenSpec {
             conversation,
@@ -82,51 +84,51 @@ impl Scene {
             permission_mode: "default".to_owned(),
             effort: None,
             thinking_budget: None,
-            more_directories: Vec::new(),
+            additional_directories: Vec::new(),
             folder_configuration: configuration,
-            endpoint: Endpoint { base_url: self.model.url.clone(), bearer: "nonce.id".to_owned().into() },
-            gatekeeper: Arc::new(AsksAbout("ask-about-this")),
+            endpoint: GatewayEndpoint { base_url: self.model.url.clone(), bearer: "nonce.id".to_owned().into() },
+            permission_gate: Arc::new(AskingGatekeeper("ask-about-this")),
         };
         let opened = self.driver().open(spec).await.unwrap();
-        Agent { scene: self, folder: folder.to_owned(), id, opened, token: None }
+        FolderAgent { scene: self, folder: folder.to_owned(), id, opened, token: None }
     }
 
     /// The directories that agents were started on and that are still there.
-    fn stages(&self) -> Vec<PathBuf> {
+    fn staging_directories(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.home.path("run")).unwrap().flatten().map(|entry| entry.path());
         entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("workspace-")).collect()
     }
 
     #[track_caller]
-    fn nothing_sprung(&self, context: &str) {
-        assert_eq!(self.traps.sprung(), Vec::<String>::new(), "{}: {context}", self.build);
+    fn assert_no_trap_triggered(&self, context: &str) {
+        assert_eq!(self.traps.triggered(), Vec::<String>::new(), "{}: {context}", self.build);
     }
 
     /// All that the model was ever sent.
-    fn sent(&self) -> String {
+    fn all_model_requests(&self) -> String {
         self.model.requests().iter().map(|request| request.body.to_string()).collect()
     }
 }
 
 /// An agent in a hostile folder.
-struct Agent<'a> {
-    scene: &'a Scene,
+struct FolderAgent<'a> {
+    scene: &'a HostileFolderFixture,
     folder: PathBuf,
     id: Uuid,
-    opened: Opened,
+    opened: OpenedConnection,
     token: Option<ResumeToken>,
 }
 
-impl Agent<'_> {
+impl FolderAgent<'_> {
     /// One turn. A question is answered with no. Answers whether there was one. Turns that the agent begins by itself, such as
     /// after a sub-agent in the background, pass by.
     async fn say(&mut self, prompt: &str) -> bool {
         self.opened.connection.send(Prompt::new(prompt)).await.unwrap();
         let (mut asked, mut is_ours) = (false, true);
         loop {
-            let next = tokio::time::timeout(PATIENCE, self.opened.events.recv()).await;
+            let next = tokio::time::timeout(TEST_TIMEOUT, self.opened.events.recv()).await;
             match next {
-                Ok(Some(DriverEvent::TurnBegan(cause))) => is_ours = cause == TurnCause::Prompt,
+                Ok(Some(DriverEvent::TurnStarted(cause))) => is_ours = cause == TurnCause::Prompt,
                 Ok(Some(DriverEvent::TurnEnded(_))) if is_ours => return asked,
                 Ok(Some(DriverEvent::TurnEnded(_))) => is_ours = true,
                 Ok(Some(DriverEvent::ResumeToken(token))) => self.token = Some(token),
@@ -134,9 +136,9 @@ impl Agent<'_> {
                     asked = true;
                     let no = Answer::Deny { message: "no".to_owned() };
                     // Where a trap has answered already, it is too late; the tests see what has run.
-                    let _ = self.opened.connection.answer(&request.request, no).await;
+                    let _ = self.opened.connection.answer(&request.request_id, no).await;
                 }
-                Ok(Some(event)) if !matches!(event, DriverEvent::Gone { .. }) => {}
+                Ok(Some(event)) if !matches!(event, DriverEvent::ProcessExited { .. }) => {}
                 other => panic!("{}: {prompt}: {other:?}", self.scene.build),
             }
         }
@@ -153,7 +155,7 @@ impl Agent<'_> {
     }
 
     /// Does everything that could spring a trap, in the names of both builds.
-    async fn do_everything(&mut self) {
+    async fn try_all_traps(&mut self) {
         self.say("hi").await;
         self.bash("ls; sh -c true; git --version").await;
         self.say("/evil").await;
@@ -174,7 +176,7 @@ impl Agent<'_> {
 }
 
 /// A program that starts the build as it would start without the host's care: all of the folder applies.
-fn careless(scene: &Scene) -> PathBuf {
+fn careless(scene: &HostileFolderFixture) -> PathBuf {
     let path = scene.home.path("careless");
     let program = match scene.build {
         "js" => format!("node '{}'", scene.executable.display()),
@@ -190,7 +192,7 @@ fn careless(scene: &Scene) -> PathBuf {
 }
 
 /// Settings without these, which lead elsewhere or hide other traps.
-fn settings_without(scene: &Scene, variables: &[&str], hooks: &[&str]) {
+fn settings_without(scene: &HostileFolderFixture, variables: &[&str], hooks: &[&str]) {
     let mut settings = scene.traps.settings();
     for name in ["ANTHROPIC_BASE_URL", "https_proxy", "GIT_CONFIG_COUNT"].iter().chain(variables) {
         settings["env"].as_object_mut().unwrap().remove(*name);
@@ -206,13 +208,13 @@ fn settings_without(scene: &Scene, variables: &[&str], hooks: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_traps_work() {
     for build in BUILDS {
-        let mut scene = Scene::new(build).await;
+        let mut scene = HostileFolderFixture::new(build).await;
         scene.executable = careless(&scene);
         let work = scene.home.work();
-        scene.traps.lay(&work);
+        scene.traps.write_traps(&work);
         settings_without(&scene, &["CLAUDE_CODE_SHELL_PREFIX"], &["SessionStart"]);
         let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
-        agent.do_everything().await;
+        agent.try_all_traps().await;
         agent.close().await;
         // The older build does not even take the handshake when a hook begins a turn.
         settings_without(&scene, &["CLAUDE_CODE_SHELL"], if build == "js" { &["SessionStart"] } else { &[] });
@@ -245,67 +247,67 @@ async fn the_traps_work() {
             "js" => ["NODE_OPTIONS", "agent-hook", "agent-server", "filter", "fsmonitor", "plugin-server"].as_slice(),
             _ => &["SessionStart"],
         });
-        let sprung = scene.traps.sprung();
+        let sprung = scene.traps.triggered();
         expected.retain(|name| !sprung.iter().any(|sprung| sprung == name));
         assert!(expected.is_empty(), "{build}: these are no traps: {expected:?}, but {sprung:?}");
-        assert!(build == "js" || scene.sent().contains("unasked"), "{build}: a hook begins a turn");
+        assert!(build == "js" || scene.all_model_requests().contains("unasked"), "{build}: a hook begins a turn");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_untrusted_folder_runs_nothing_and_its_instructions_are_read() {
     for build in BUILDS {
-        let scene = Scene::new(build).await;
+        let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
-        scene.traps.lay(&work);
+        scene.traps.write_traps(&work);
         // Parents of the directory that the agent is started on are not its configuration.
         write(&scene.home.path(".claude/commands/above.md"), "above");
         write(&scene.home.path("run/.claude/commands/above2.md"), "above");
         let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
-        assert!(!agent.opened.facts.applied_configuration, "{build}");
-        scene.nothing_sprung("at the start");
-        let commands: Vec<_> = agent.opened.facts.commands.iter().map(|command| command.name.clone()).collect();
+        assert!(!agent.opened.info.applied_configuration, "{build}");
+        scene.assert_no_trap_triggered("at the start");
+        let commands: Vec<_> = agent.opened.info.commands.iter().map(|command| command.name.clone()).collect();
         for name in ["evil", "project:evil", "evilskill", "above", "above2"] {
             assert!(!commands.contains(&name.to_owned()), "{build}: {commands:?}");
         }
         agent.say("hi").await;
         let first = scene.model.requests().first().unwrap().body.to_string();
         assert!(first.contains("hi") && !first.contains("unasked"), "{build}: no turn begins by itself");
-        for text in [INSTRUCTIONS, "planted-import"] {
+        for text in [PLANTED_INSTRUCTIONS, "planted-import"] {
             assert!(first.contains(text), "{build}: {text} is not read");
         }
-        agent.do_everything().await;
-        scene.nothing_sprung("at work");
+        agent.try_all_traps().await;
+        scene.assert_no_trap_triggered("at work");
         let asked =
             agent.say("!tool Bash {\"command\":\"touch ask-about-this\",\"description\":\"x\"}\n!say done").await;
         assert!(asked && !work.join("ask-about-this").exists(), "{build}: a person is asked");
         let environment = agent.environment().await;
-        for text in [VARIABLE.0, "FROM_DOTENV", "traps/"] {
+        for text in [PLANTED_VARIABLE.0, "FROM_DOTENV", "traps/"] {
             assert!(!environment.contains(text), "{build}: {text} in {environment}");
         }
-        for text in [COMMAND, STYLE, "planted-agent"] {
-            assert!(!scene.sent().contains(text), "{build}: {text} was applied");
+        for text in [PLANTED_COMMAND, PLANTED_OUTPUT_STYLE, "planted-agent"] {
+            assert!(!scene.all_model_requests().contains(text), "{build}: {text} was applied");
         }
         agent.bash("git status; git diff --stat | cat").await;
-        let sprung = scene.traps.sprung();
+        let sprung = scene.traps.triggered();
         assert!(!sprung.contains(&"fsmonitor".to_owned()), "{build}: {sprung:?}");
         agent.close().await;
-        assert_eq!(scene.stages(), Vec::<PathBuf>::new(), "{build}: nothing is left");
+        assert_eq!(scene.staging_directories(), Vec::<PathBuf>::new(), "{build}: nothing is left");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn configuration_that_appears_later_has_no_effect() {
     for build in BUILDS {
-        let scene = Scene::new(build).await;
+        let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
         write(&work.join(".claude/commands/harmless.md"), "harmless");
-        write_json(&work.join(".claude/settings.json"), &json!({"env": {VARIABLE.0: VARIABLE.1}}));
+        write_json(&work.join(".claude/settings.json"), &json!({"env": {PLANTED_VARIABLE.0: PLANTED_VARIABLE.1}}));
         for configuration in [FolderConfiguration::Ignored, scene.trusted(&work)] {
             let context = format!("{configuration:?}");
             let mut agent = scene.open(&work, configuration).await;
             agent.say("hi").await;
-            scene.traps.lay(&work);
+            scene.traps.write_traps(&work);
             // The user's own settings are read live: they tell when the agent has looked around.
             write_json(&scene.home.path("claude/settings.json"), &json!({"env": {"SEEN": context}}));
             let mut tries = 0;
@@ -313,15 +315,15 @@ async fn configuration_that_appears_later_has_no_effect() {
                 tries += 1;
                 assert!(tries < 200, "{build}: {context}: the user's settings are not read");
             }
-            agent.do_everything().await;
+            agent.try_all_traps().await;
             let environment = agent.environment().await;
             assert!(!environment.contains("traps/"), "{build}: {context}: {environment}");
-            scene.nothing_sprung(&context);
+            scene.assert_no_trap_triggered(&context);
             agent.close().await;
             std::fs::remove_dir_all(&work).unwrap();
             std::fs::remove_file(scene.home.path("claude/settings.json")).unwrap();
             write(&work.join(".claude/commands/harmless.md"), "harmless");
-            write_json(&work.join(".claude/settings.json"), &json!({"env": {VARIABLE.0: VARIABLE.1}}));
+            write_json(&work.join(".claude/settings.json"), &json!({"env": {PLANTED_VARIABLE.0: PLANTED_VARIABLE.1}}));
         }
     }
 }
@@ -329,38 +331,43 @@ async fn configuration_that_appears_later_has_no_effect() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trusted_folder_applies_without_what_is_denied() {
     for build in BUILDS {
-        let scene = Scene::new(build).await;
+        let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
-        scene.traps.lay(&work);
+        scene.traps.write_traps(&work);
         let mut agent = scene.open(&work, scene.trusted(&work)).await;
-        assert!(agent.opened.facts.applied_configuration, "{build}");
-        let commands: Vec<_> = agent.opened.facts.commands.iter().map(|command| command.name.clone()).collect();
+        assert!(agent.opened.info.applied_configuration, "{build}");
+        let commands: Vec<_> = agent.opened.info.commands.iter().map(|command| command.name.clone()).collect();
         let command = if build == "js" { "project:evil" } else { "evil" };
         assert!(commands.contains(&command.to_owned()), "{build}: {commands:?}");
-        agent.do_everything().await;
+        agent.try_all_traps().await;
         let asked =
             agent.say("!tool Bash {\"command\":\"touch ask-about-this\",\"description\":\"x\"}\n!say done").await;
         assert!(asked && !work.join("ask-about-this").exists(), "{build}: a person is asked");
-        scene.nothing_sprung("at work");
+        scene.assert_no_trap_triggered("at work");
         let environment = agent.environment().await;
-        assert!(environment.contains(&format!("{}={}", VARIABLE.0, VARIABLE.1)), "{build}: {environment}");
+        assert!(
+            environment.contains(&format!("{}={}", PLANTED_VARIABLE.0, PLANTED_VARIABLE.1)),
+            "{build}: {environment}"
+        );
         assert!(!environment.contains("traps/"), "{build}: {environment}");
-        let sent = scene.sent();
-        for text in [INSTRUCTIONS, "planted-import", COMMAND, STYLE, "planted-agent"] {
+        let sent = scene.all_model_requests();
+        for text in [PLANTED_INSTRUCTIONS, "planted-import", PLANTED_COMMAND, PLANTED_OUTPUT_STYLE, "planted-agent"] {
             assert!(sent.contains(text), "{build}: {text} does not apply");
         }
         assert!(!sent.contains("unasked"), "{build}");
         agent.close().await;
-        assert_eq!(scene.stages(), Vec::<PathBuf>::new(), "{build}: nothing is left");
+        assert_eq!(scene.staging_directories(), Vec::<PathBuf>::new(), "{build}: nothing is left");
     }
 }
 
 /// A change, and how it is made.
-type Change = (&'static str, fn(&Path, &Path));
+type FolderChange = (&'static str, fn(&Path, &Path));
 
-const CHANGES: [Change; 4] = [
-    ("a setting", |work, _| write_json(&work.join(".claude/settings.json"), &json!({"env": {VARIABLE.0: "changed"}}))),
-    ("a new command", |work, _| write(&work.join(".claude/commands/new.md"), COMMAND)),
+const FOLDER_CHANGES: [FolderChange; 4] = [
+    ("a setting", |work, _| {
+        write_json(&work.join(".claude/settings.json"), &json!({"env": {PLANTED_VARIABLE.0: "changed"}}))
+    }),
+    ("a new command", |work, _| write(&work.join(".claude/commands/new.md"), PLANTED_COMMAND)),
     ("a link instead of a file", |work, outside| {
         let settings = work.join(".claude/settings.json");
         std::fs::rename(&settings, outside.join("settings.json")).unwrap();
@@ -375,21 +382,21 @@ const CHANGES: [Change; 4] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_changed_after_it_was_trusted_is_untrusted() {
     for build in BUILDS {
-        for (name, change) in CHANGES {
-            let scene = Scene::new(build).await;
+        for (name, change) in FOLDER_CHANGES {
+            let scene = HostileFolderFixture::new(build).await;
             let work = scene.home.work();
-            scene.traps.lay(&work);
+            scene.traps.write_traps(&work);
             let trusted = scene.trusted(&work);
             change(&work, &scene.home.path("traps"));
             let mut agent = scene.open(&work, trusted).await;
-            assert!(!agent.opened.facts.applied_configuration, "{build}: {name}");
+            assert!(!agent.opened.info.applied_configuration, "{build}: {name}");
             agent.say("/evil").await;
             agent.say("/project:evil").await;
             let environment = agent.environment().await;
-            assert!(!environment.contains(VARIABLE.0), "{build}: {name}: {environment}");
-            assert!(!scene.sent().contains(COMMAND), "{build}: {name}");
-            assert!(scene.sent().contains(INSTRUCTIONS), "{build}: {name}");
-            scene.nothing_sprung(name);
+            assert!(!environment.contains(PLANTED_VARIABLE.0), "{build}: {name}: {environment}");
+            assert!(!scene.all_model_requests().contains(PLANTED_COMMAND), "{build}: {name}");
+            assert!(scene.all_model_requests().contains(PLANTED_INSTRUCTIONS), "{build}: {name}");
+            scene.assert_no_trap_triggered(name);
             agent.close().await;
         }
     }
@@ -398,9 +405,9 @@ async fn a_folder_that_changed_after_it_was_trusted_is_untrusted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_git_file_makes_a_folder_another_one() {
     for build in BUILDS {
-        let scene = Scene::new(build).await;
+        let scene = HostileFolderFixture::new(build).await;
         let (work, trusted) = (scene.home.work(), scene.home.path("trusted"));
-        scene.traps.lay(&trusted);
+        scene.traps.write_traps(&trusted);
         // The agent's own notes say that the other folder is trusted.
         let notes = json!({"projects": {trusted.to_str().unwrap(): {"hasTrustDialogAccepted": true}}});
         write_json(&scene.home.path("claude/.claude.json"), &notes);
@@ -429,9 +436,9 @@ async fn no_git_file_makes_a_folder_another_one() {
             agent.say("/evil").await;
             agent.bash("ls").await;
             assert!(!agent.environment().await.contains("traps/"), "{build}: {kind}");
-            assert!(!scene.sent().contains(COMMAND), "{build}: {kind}");
+            assert!(!scene.all_model_requests().contains(PLANTED_COMMAND), "{build}: {kind}");
             agent.close().await;
-            let mut sprung = scene.traps.sprung();
+            let mut sprung = scene.traps.triggered();
             // The build may look at the repository itself; its configuration is not the folder's.
             sprung.retain(|name| name != "filter");
             assert_eq!(sprung, Vec::<String>::new(), "{build}: {kind}");
@@ -442,21 +449,21 @@ async fn no_git_file_makes_a_folder_another_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subfolder_is_not_configured_by_its_untrusted_repository() {
     for build in BUILDS {
-        let scene = Scene::new(build).await;
+        let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
-        scene.traps.lay(&work);
+        scene.traps.write_traps(&work);
         let sub = work.join("sub");
         std::fs::create_dir(&sub).unwrap();
         write(&sub.join("CLAUDE.md"), "planted-below");
         let mut agent = scene.open(&sub, FolderConfiguration::Ignored).await;
-        agent.do_everything().await;
-        scene.nothing_sprung("in a subfolder");
-        let sent = scene.sent();
+        agent.try_all_traps().await;
+        scene.assert_no_trap_triggered("in a subfolder");
+        let sent = scene.all_model_requests();
         assert!(
-            sent.contains(INSTRUCTIONS) && sent.contains("planted-below"),
+            sent.contains(PLANTED_INSTRUCTIONS) && sent.contains("planted-below"),
             "{build}: the instructions of both are read"
         );
-        assert!(!sent.contains(COMMAND), "{build}");
+        assert!(!sent.contains(PLANTED_COMMAND), "{build}");
         agent.close().await;
     }
 }
@@ -464,9 +471,9 @@ async fn a_subfolder_is_not_configured_by_its_untrusted_repository() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_goes_on_whether_its_folder_is_trusted_or_not() {
     for build in BUILDS {
-        let scene = Scene::new(build).await;
+        let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
-        write_json(&work.join(".claude/settings.json"), &json!({"env": {VARIABLE.0: VARIABLE.1}}));
+        write_json(&work.join(".claude/settings.json"), &json!({"env": {PLANTED_VARIABLE.0: PLANTED_VARIABLE.1}}));
         let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
         agent.say("planted-first").await;
         for configuration in [scene.trusted(&work), FolderConfiguration::Ignored] {
@@ -484,16 +491,16 @@ async fn a_conversation_goes_on_whether_its_folder_is_trusted_or_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_build_under_any_name_is_started_in_the_way_that_it_knows() {
-    let mut scene = Scene::new("js").await;
+    let mut scene = HostileFolderFixture::new("js").await;
     let path = scene.home.path("claude-of-the-user");
     write(&path, &format!("#!/bin/sh\nexec node '{}' \"$@\"\n", scene.executable.display()));
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     scene.executable = path;
     let work = scene.home.work();
-    scene.traps.lay(&work);
+    scene.traps.write_traps(&work);
     let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
     agent.say("hi").await;
-    assert!(scene.sent().contains(INSTRUCTIONS));
-    scene.nothing_sprung("in an older build");
+    assert!(scene.all_model_requests().contains(PLANTED_INSTRUCTIONS));
+    scene.assert_no_trap_triggered("in an older build");
     agent.close().await;
 }

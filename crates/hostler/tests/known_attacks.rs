@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use common::{Home, files, finish, text};
-use hostler_testkit::raw::Raw;
+use common::{TestHome, list_files, run_to_end, text};
+use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
 
 /// Says hello with more than a client has to say.
-async fn hello(url: &str, more: Value) -> (Raw, Result<Value, Value>) {
-    let mut raw = Raw::connect(url).await;
+async fn hello(url: &str, more: Value) -> (RawClient, Result<Value, Value>) {
+    let mut raw = RawClient::connect(url).await;
     let mut params = json!({"protocolVersions": ["1.0.0"], "clientId": format!("raw-{}", Uuid::new_v4())});
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let answer = raw.call("initialize", params).await;
@@ -28,7 +28,7 @@ async fn hello(url: &str, more: Value) -> (Raw, Result<Value, Value>) {
 /// Self-declared scopes: whatever a client says of itself in `initialize`, it may do what every other client may do.
 #[tokio::test]
 async fn a_client_cannot_declare_more_rights_for_itself() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let plain = hello(&host.url(), json!({})).await.1.unwrap();
     let claims = json!({
@@ -59,7 +59,7 @@ async fn a_client_cannot_declare_more_rights_for_itself() {
 /// Rotated tokens that stay valid: the old token, the sockets that it opened and the browsers that came by it are out.
 #[tokio::test]
 async fn a_token_that_was_rotated_opens_nothing() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let old = host.token().to_owned();
     let mut open = hello(&host.url(), json!({})).await.0;
@@ -94,7 +94,7 @@ async fn a_token_that_was_rotated_opens_nothing() {
 /// CVE-2026-25593: nothing that a client can set names a program that is run.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_setting_of_a_client_names_a_program() {
-    let home = Home::new();
+    let home = TestHome::new();
     let (marker, script) = (home.path("marker"), home.path("evil"));
     std::fs::write(&script, format!("#!/bin/sh\necho ran >> {}\nexec cat\n", marker.display())).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -196,7 +196,7 @@ async fn no_setting_of_a_client_names_a_program() {
 }
 
 /// Waits until a turn is over, in whatever way.
-async fn until_over(raw: &mut Raw) {
+async fn until_over(raw: &mut RawClient) {
     loop {
         let message = raw.receive().await.expect("the connection is open");
         let kind = message["params"]["action"]["type"].as_str().unwrap_or_default();
@@ -208,18 +208,18 @@ async fn until_over(raw: &mut Raw) {
 
 /// The paths below a directory, without what changes with each start.
 fn names(directory: &Path) -> Vec<PathBuf> {
-    files(directory).into_iter().map(|path| path.strip_prefix(directory).unwrap().to_owned()).collect()
+    list_files(directory).into_iter().map(|path| path.strip_prefix(directory).unwrap().to_owned()).collect()
 }
 
 /// CVE-2026-46406: whoever writes to the shared directory first, with links at names that can be guessed, gains nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn links_at_names_that_can_be_guessed_are_not_followed() {
     // What the host leaves in the directories for temporary and runtime files while it works.
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let mut raw = hello(&host.url(), json!({})).await.0;
-    let (_, chat) = raw.create(&home.work()).await;
-    raw.say(&chat, "hello").await;
+    let (_, chat) = raw.create_session(&home.work()).await;
+    raw.send_message(&chat, "hello").await;
     until_over(&mut raw).await;
     let run = home.path("run");
     let used = names(&run);
@@ -248,8 +248,8 @@ async fn links_at_names_that_can_be_guessed_are_not_followed() {
     }
     let host = home.serve_fake(&[]).await;
     let mut raw = hello(&host.url(), json!({})).await.0;
-    let (_, chat) = raw.create(&home.work()).await;
-    raw.say(&chat, "hello").await;
+    let (_, chat) = raw.create_session(&home.work()).await;
+    raw.send_message(&chat, "hello").await;
     until_over(&mut raw).await;
     host.stop().await;
     assert_eq!(std::fs::read_to_string(victim.join("file")).unwrap(), "untouched");
@@ -258,7 +258,7 @@ async fn links_at_names_that_can_be_guessed_are_not_followed() {
     // The directory itself as a link is refused, with a sentence.
     std::fs::remove_dir_all(run.join("hostler")).unwrap();
     symlink(&victim, run.join("hostler")).unwrap();
-    let output = finish(home.serve_command(&["--claude", "native", "--upstream", "scripted"], &[])).await;
+    let output = run_to_end(home.serve_command(&["--claude", "native", "--upstream", "scripted"], &[])).await;
     assert!(!output.status.success() && text(&output.stderr).contains("XDG_RUNTIME_DIR"), "{}", text(&output.stderr));
     assert_eq!(names(&victim), [PathBuf::from("file")]);
 }

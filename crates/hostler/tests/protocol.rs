@@ -8,55 +8,57 @@
 mod annotations;
 #[path = "protocol/approvals.rs"]
 mod approvals;
-#[path = "protocol/attaching.rs"]
-mod attaching;
-#[path = "protocol/beside_js.rs"]
-mod beside_js;
-#[path = "protocol/clients.rs"]
-mod clients;
+#[path = "protocol/attachments.rs"]
+mod attachments;
+#[path = "protocol/claude_code.rs"]
+mod claude_code;
 mod common;
-#[path = "protocol/completing.rs"]
-mod completing;
+#[path = "protocol/completions.rs"]
+mod completions;
 #[path = "protocol/configuration.rs"]
 mod configuration;
+#[path = "protocol/drafts_titles_flags.rs"]
+mod drafts_titles_flags;
+#[path = "protocol/file_watch.rs"]
+mod file_watch;
 #[path = "protocol/files.rs"]
 mod files;
-#[path = "protocol/hostile.rs"]
-mod hostile;
+#[path = "protocol/harness.rs"]
+mod harness;
+#[path = "protocol/host_restart.rs"]
+mod host_restart;
+#[path = "protocol/hostile_clients.rs"]
+mod hostile_clients;
 #[path = "protocol/initialize.rs"]
 mod initialize;
-#[path = "protocol/kit.rs"]
-mod kit;
-#[path = "protocol/lacking.rs"]
-mod lacking;
-#[path = "protocol/local.rs"]
-mod local;
-#[path = "protocol/marks.rs"]
-mod marks;
+#[path = "protocol/local_turns.rs"]
+mod local_turns;
+#[path = "protocol/local_turns_js.rs"]
+mod local_turns_js;
+#[path = "protocol/message_queue.rs"]
+mod message_queue;
+#[path = "protocol/multiple_clients.rs"]
+mod multiple_clients;
 #[path = "protocol/ordering.rs"]
 mod ordering;
 #[path = "protocol/paging.rs"]
 mod paging;
 #[path = "protocol/questions.rs"]
 mod questions;
-#[path = "protocol/queueing.rs"]
-mod queueing;
-#[path = "protocol/real.rs"]
-mod real;
-#[path = "protocol/reconnecting.rs"]
-mod reconnecting;
-#[path = "protocol/refusing.rs"]
-mod refusing;
-#[path = "protocol/restarting.rs"]
-mod restarting;
-#[path = "protocol/root.rs"]
-mod root;
+#[path = "protocol/reconnect.rs"]
+mod reconnect;
+#[path = "protocol/rejected_actions.rs"]
+mod rejected_actions;
+#[path = "protocol/root_channel.rs"]
+mod root_channel;
 #[path = "protocol/sessions.rs"]
 mod sessions;
-#[path = "protocol/strange.rs"]
-mod strange;
-#[path = "protocol/subscribing.rs"]
-mod subscribing;
+#[path = "protocol/slow_and_lost_clients.rs"]
+mod slow_and_lost_clients;
+#[path = "protocol/sub_agents.rs"]
+mod sub_agents;
+#[path = "protocol/subscribe.rs"]
+mod subscribe;
 #[path = "protocol/terminals.rs"]
 mod terminals;
 #[path = "protocol/transport.rs"]
@@ -65,59 +67,57 @@ mod transport;
 mod trust;
 #[path = "protocol/turns.rs"]
 mod turns;
-#[path = "protocol/vanishing.rs"]
-mod vanishing;
+#[path = "protocol/unknown_input.rs"]
+mod unknown_input;
+#[path = "protocol/unsupported_features.rs"]
+mod unsupported_features;
 #[path = "protocol/versions.rs"]
 mod versions;
-#[path = "protocol/watching.rs"]
-mod watching;
-#[path = "protocol/workers.rs"]
-mod workers;
 
 /// How many cases there are at least; each of them is played at every version.
-const CASES: usize = 650;
+const MIN_CASE_COUNT: usize = 650;
 
 #[test]
 fn no_case_is_lost() {
     let areas = [
         annotations::CASES,
         approvals::CASES,
-        attaching::CASES,
-        beside_js::CASES,
-        clients::CASES,
-        completing::CASES,
+        attachments::CASES,
+        local_turns_js::CASES,
+        multiple_clients::CASES,
+        completions::CASES,
         configuration::CASES,
         files::CASES,
-        hostile::CASES,
+        hostile_clients::CASES,
         initialize::CASES,
-        lacking::CASES,
-        local::CASES,
-        marks::CASES,
+        unsupported_features::CASES,
+        local_turns::CASES,
+        drafts_titles_flags::CASES,
         ordering::CASES,
         paging::CASES,
         questions::CASES,
-        queueing::CASES,
-        real::CASES,
-        reconnecting::CASES,
-        refusing::CASES,
-        restarting::CASES,
-        root::CASES,
+        message_queue::CASES,
+        claude_code::CASES,
+        reconnect::CASES,
+        rejected_actions::CASES,
+        host_restart::CASES,
+        root_channel::CASES,
         sessions::CASES,
-        strange::CASES,
-        subscribing::CASES,
+        unknown_input::CASES,
+        subscribe::CASES,
         terminals::CASES,
         transport::CASES,
         trust::CASES,
         turns::CASES,
-        vanishing::CASES,
+        slow_and_lost_clients::CASES,
         versions::CASES,
-        watching::CASES,
-        workers::CASES,
+        file_watch::CASES,
+        sub_agents::CASES,
     ];
     let names: Vec<_> = areas.concat();
     let mut different = names.clone();
     different.sort_unstable();
     different.dedup();
     assert_eq!(different.len(), names.len(), "each name is there once");
-    assert!(names.len() >= CASES, "{} cases", names.len());
+    assert!(names.len() >= MIN_CASE_COUNT, "{} cases", names.len());
 }

@@ -8,78 +8,78 @@ mod common;
 mod configuration;
 #[path = "proxy/credentials.rs"]
 mod credentials;
-#[path = "proxy/page.rs"]
-mod page;
+#[path = "proxy/documented_examples.rs"]
+mod documented_examples;
 
 use std::process::Stdio;
 
-use common::proxy::Proxy;
-use common::{Home, finish, text};
+use common::proxy_process::ProxyProcess;
+use common::{TestHome, run_to_end, text};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::Value;
 
 /// The proxy on the scripted model, in a home of its own.
-async fn scripted(home: &Home, args: &[&str]) -> Proxy {
-    Proxy::start(home.hostler(&[&["proxy", "--upstream", "scripted"], args].concat())).await
+async fn scripted(home: &TestHome, args: &[&str]) -> ProxyProcess {
+    ProxyProcess::start(home.hostler_command(&[&["proxy", "--upstream", "scripted"], args].concat())).await
 }
 
 #[tokio::test]
 async fn it_says_port_and_nonce_and_ends_well_by_signal_and_with_its_parent() {
-    let home = Home::new();
+    let home = TestHome::new();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let proxy = scripted(&home, &[]).await;
         assert!(proxy.nonce.len() == 64 && proxy.nonce.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let (base_url, bearer) = (proxy.base_url(), proxy.nonce.clone());
-        let log = proxy.stop_by(signal).await;
+        let log = proxy.stop_with_signal(signal).await;
         assert!(log.contains(&format!("  export ANTHROPIC_BASE_URL={base_url}\n")), "{log}");
         assert!(log.contains(&format!("  export ANTHROPIC_AUTH_TOKEN={bearer}.")), "{log}");
     }
-    let mut command = home.hostler(&["proxy", "--upstream", "scripted", "--exit-on-stdin-eof"]);
+    let mut command = home.hostler_command(&["proxy", "--upstream", "scripted", "--exit-on-stdin-eof"]);
     command.stdin(Stdio::piped());
-    let mut proxy = Proxy::start(command).await;
+    let mut proxy = ProxyProcess::start(command).await;
     drop(proxy.child.stdin.take());
-    proxy.ended().await;
+    proxy.wait_for_exit().await;
     assert!(!home.path("state").exists(), "it needs no state");
 }
 
 #[tokio::test]
 async fn a_stream_that_runs_gets_an_error_and_no_end_when_it_stops() {
-    let home = Home::new();
+    let home = TestHome::new();
     let proxy = scripted(&home, &["--log-requests"]).await;
-    let (mut response, mut seen) = proxy.begin("m", "!say begun\n!hang", "begun").await;
+    let (mut response, mut seen) = proxy.start_stream("m", "!say begun\n!hang", "begun").await;
     proxy.signal(Signal::SIGTERM);
     while let Some(chunk) = response.chunk().await.unwrap() {
         seen.push_str(std::str::from_utf8(&chunk).unwrap());
     }
     assert!(seen.contains("event: error") && !seen.contains("message_stop"), "{seen}");
-    let log = proxy.ended().await;
+    let log = proxy.wait_for_exit().await;
     assert!(log.contains(" status=200 ") && log.trim_end().ends_with(" broken-off"), "{log}");
 }
 
 #[tokio::test]
 async fn it_answers_whole_and_in_a_stream() {
-    let home = Home::new();
+    let home = TestHome::new();
     let proxy = scripted(&home, &[]).await;
-    assert_eq!(proxy.answer("any-model", "hi").await, "Hello from the scripted model. You said: hi");
-    let (status, stream) = proxy.ask("any-model", "!think Hm.\n!say one two", true).await;
+    assert_eq!(proxy.answer_text("any-model", "hi").await, "Hello from the scripted model. You said: hi");
+    let (status, stream) = proxy.send_message("any-model", "!think Hm.\n!say one two", true).await;
     assert_eq!(status, 200);
     let events: Vec<&str> = stream.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
     assert_eq!((events.first(), events.last()), (Some(&"message_start"), Some(&"message_stop")), "{stream}");
     assert!(stream.contains("thinking_delta") && stream.contains("text_delta"), "{stream}");
     for status in [400, 401, 403, 404, 413, 429, 500, 529] {
-        let (answered, body) = proxy.ask("m", &format!("!error {status} No."), true).await;
+        let (answered, body) = proxy.send_message("m", &format!("!error {status} No."), true).await;
         let body: Value = serde_json::from_str(&body).unwrap();
         assert_eq!((answered, &body["error"]["message"]), (status, &Value::from("No.")));
     }
-    let (status, cut) = proxy.ask("m", "!say one\n!cut", true).await;
+    let (status, cut) = proxy.send_message("m", "!say one\n!cut", true).await;
     assert!(status == 200 && cut.contains("event: error") && !cut.contains("message_stop"), "{cut}");
     proxy.stop().await;
 }
 
 #[tokio::test]
 async fn nobody_gets_in_without_the_nonce() {
-    let home = Home::new();
+    let home = TestHome::new();
     let proxy = scripted(&home, &["--log-requests"]).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let send = async |method: Method, path: &str, headers: &[(&str, String)]| {
@@ -110,7 +110,7 @@ async fn nobody_gets_in_without_the_nonce() {
     for path in ["/healthz", "/metrics"] {
         assert_eq!(send(Method::GET, path, &[]).await, 401, "{path} is not served unless it is asked for");
     }
-    proxy.said("status=404", 1).await;
+    proxy.wait_for_log("status=404", 1).await;
     let log = proxy.stop().await;
     assert_eq!(log.matches(" status=401 ").count(), 20, "{log}");
     assert!(!log.contains(&wrong), "{log}");
@@ -118,11 +118,11 @@ async fn nobody_gets_in_without_the_nonce() {
 
 #[tokio::test]
 async fn requests_are_logged_and_counted_without_their_content() {
-    let home = Home::new();
+    let home = TestHome::new();
     let proxy = scripted(&home, &["--log-requests", "--metrics"]).await;
-    proxy.answer("claude-sonnet-4-5", "my-own-words").await;
-    proxy.ask("claude-sonnet-4-5", "!error 529 other-words", false).await;
-    proxy.said("POST /v1/messages", 2).await;
+    proxy.answer_text("claude-sonnet-4-5", "my-own-words").await;
+    proxy.send_message("claude-sonnet-4-5", "!error 529 other-words", false).await;
+    proxy.wait_for_log("POST /v1/messages", 2).await;
     let get = async |path: &str| reqwest::get(proxy.base_url() + path).await.unwrap();
     assert_eq!(get("/healthz").await.status(), 200);
     let metrics = get("/metrics").await.text().await.unwrap();
@@ -140,7 +140,7 @@ async fn requests_are_logged_and_counted_without_their_content() {
 
 #[tokio::test]
 async fn a_wrong_command_line_or_a_taken_port_has_its_code_and_sentence() {
-    let home = Home::new();
+    let home = TestHome::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (args, code, part) in [
@@ -149,7 +149,7 @@ async fn a_wrong_command_line_or_a_taken_port_has_its_code_and_sentence() {
         (&["--upstream-url", "ftp://x"], 2, "--upstream-url must be an http or https URL"),
         (&["--upstream", "scripted", "--listen", &address], 1, "choose another address"),
     ] {
-        let output = finish(home.hostler(&[&["proxy"], args].concat())).await;
+        let output = run_to_end(home.hostler_command(&[&["proxy"], args].concat())).await;
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert_eq!((output.status.code(), out.as_str()), (Some(code), ""), "{args:?}: {err}");
         assert!(err.contains(part), "{args:?}: {err}");

@@ -6,10 +6,10 @@ mod common;
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
 use ahp_types::state::{ResponsePart, TurnState};
-use common::{BUILDS, Home};
-use hostler_testkit::peer::{Peer, is_end, reduced, text_of};
+use common::{BUILDS, TestHome};
 use hostler_testkit::processes;
-use hostler_testkit::raw::Raw;
+use hostler_testkit::raw_client::RawClient;
+use hostler_testkit::test_client::{TestClient, collect_text, is_turn_end, reduce_chat};
 use serde_json::{Value, json};
 
 /// The kinds of a chat's envelopes, runs of deltas folded into one.
@@ -33,15 +33,15 @@ fn kinds(envelopes: &[ActionEnvelope]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn hi_streams_through_the_real_agent_and_the_second_message_uses_the_same_process() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let host = home.serve(build).await;
-        let mut peer = host.peer().await;
-        let uris = peer.create(&home.work()).await;
+        let mut peer = host.connect().await;
+        let uris = peer.create_session(&home.work()).await;
         assert!(host.agents().is_empty(), "{build}: createSession starts no process");
-        let before = peer.chat(&uris.chat).await;
+        let before = peer.chat_state(&uris.chat).await;
 
-        peer.say(&uris.chat, "!think Let me see.\n!say Hello, streamed world").await;
-        let first = peer.until_end(&uris.chat).await;
+        peer.send_message(&uris.chat, "!think Let me see.\n!say Hello, streamed world").await;
+        let first = peer.wait_for_turn_end(&uris.chat).await;
         let words = kinds(&first);
         let expected = [
             "chat/turnStarted",
@@ -62,18 +62,18 @@ async fn hi_streams_through_the_real_agent_and_the_second_message_uses_the_same_
             Some("chat/usage"),
             "{build}: {words:?}"
         );
-        assert_eq!(text_of(&first), "Hello, streamed world", "{build}");
-        let agent = host.agent();
+        assert_eq!(collect_text(&first), "Hello, streamed world", "{build}");
+        let agent = host.only_agent();
 
-        peer.say(&uris.chat, "and again").await;
-        let second = peer.until_end(&uris.chat).await;
-        assert!(text_of(&second).contains("and again"), "{build}: {}", text_of(&second));
-        assert_eq!(host.agent().pid, agent.pid, "{build}: the same process");
+        peer.send_message(&uris.chat, "and again").await;
+        let second = peer.wait_for_turn_end(&uris.chat).await;
+        assert!(collect_text(&second).contains("and again"), "{build}: {}", collect_text(&second));
+        assert_eq!(host.only_agent().pid, agent.pid, "{build}: the same process");
 
         // Microsoft's reducers over our envelopes give our snapshot.
         let all: Vec<_> = first.into_iter().chain(second).collect();
-        let mine = serde_json::to_value(reduced(before, &all)).unwrap();
-        let theirs = serde_json::to_value(peer.chat(&uris.chat).await).unwrap();
+        let mine = serde_json::to_value(reduce_chat(before, &all)).unwrap();
+        let theirs = serde_json::to_value(peer.chat_state(&uris.chat).await).unwrap();
         assert_eq!(mine, theirs, "{build}");
         let usage = &theirs["turns"][0]["usage"];
         assert!(usage["inputTokens"].as_i64().unwrap() > 0 && usage["outputTokens"].as_i64().unwrap() > 0, "{usage}");
@@ -85,54 +85,54 @@ async fn hi_streams_through_the_real_agent_and_the_second_message_uses_the_same_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_announced_once_after_the_handshake_and_survives_a_restart() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve("native").await;
-    let mut peer = host.peer().await;
-    let uris = peer.create(&home.work()).await;
+    let mut peer = host.connect().await;
+    let uris = peer.create_session(&home.work()).await;
     let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(list["items"], json!([]));
-    peer.ask(&uris.chat, "!say My name is Zebra").await;
-    peer.ask(&uris.chat, "again").await;
-    let added = |peer: &Peer| {
+    peer.send_and_wait(&uris.chat, "!say My name is Zebra").await;
+    peer.send_and_wait(&uris.chat, "again").await;
+    let added = |peer: &TestClient| {
         let added =
             |event: &&ahp::client::ClientEvent| matches!(event.event, ahp::client::SubscriptionEvent::SessionAdded(_));
-        peer.heard.iter().filter(added).count()
+        peer.received.iter().filter(added).count()
     };
     assert_eq!(added(&peer), 1);
     host.stop().await;
 
     let host = home.serve("native").await;
-    let mut peer = host.peer().await;
+    let mut peer = host.connect().await;
     let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(list["items"][0]["resource"], uris.session);
     assert_eq!(list["items"][0]["title"], "!say My name is Zebra");
-    let chat = peer.chat(&uris.chat).await;
+    let chat = peer.chat_state(&uris.chat).await;
     assert_eq!(chat.turns.len(), 2);
     assert!(host.agents().is_empty(), "looking at a session starts nothing");
-    let text = peer.ask(&uris.chat, "still there?").await;
+    let text = peer.send_and_wait(&uris.chat, "still there?").await;
     assert!(text.contains("still there?"), "{text}");
-    assert!(host.agent().command.contains("--resume="), "{}", host.agent().command);
+    assert!(host.only_agent().command.contains("--resume="), "{}", host.only_agent().command);
     host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nobody_is_asked_what_would_be_asked_is_refused_visibly() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         std::fs::write(home.work().join("notes.txt"), "treasure").unwrap();
         let host = home.serve(build).await;
-        let mut peer = host.peer().await;
-        let uris = peer.create(&home.work()).await;
+        let mut peer = host.connect().await;
+        let uris = peer.create_session(&home.work()).await;
         let change = json!({"type": "session/configChanged", "config": {"permissionMode": "dontAsk"}});
         peer.dispatch(&uris.session, serde_json::from_value(change).unwrap()).await;
         let read = json!({"file_path": home.work().join("notes.txt")});
         let prompt =
             format!("!tool Bash {{\"command\":\"touch made\",\"description\":\"x\"}}\n!tool Read {read}\n!say done");
-        peer.say(&uris.chat, &prompt).await;
-        let envelopes = peer.until_end(&uris.chat).await;
+        peer.send_message(&uris.chat, &prompt).await;
+        let envelopes = peer.wait_for_turn_end(&uris.chat).await;
         assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnComplete(_)), "{build}");
-        assert!(text_of(&envelopes).contains("done"), "{build}");
-        let chat = serde_json::to_value(peer.chat(&uris.chat).await).unwrap();
+        assert!(collect_text(&envelopes).contains("done"), "{build}");
+        let chat = serde_json::to_value(peer.chat_state(&uris.chat).await).unwrap();
         let parts = chat["turns"][0]["responseParts"].as_array().unwrap();
         let calls: Vec<_> =
             parts.iter().filter(|part| part["kind"] == "toolCall").map(|part| &part["toolCall"]).collect();
@@ -147,19 +147,19 @@ async fn where_nobody_is_asked_what_would_be_asked_is_refused_visibly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_turn_keeps_its_text_and_the_process() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let host = home.serve(build).await;
-        let mut peer = host.peer().await;
-        let uris = peer.create(&home.work()).await;
-        let turn = peer.say(&uris.chat, "!say begun\n!hang").await;
-        peer.until(&uris.chat, |envelope| matches!(envelope.action, StateAction::ChatDelta(_))).await;
-        let agent = host.agent();
-        peer.cancel(&uris.chat, &turn).await;
-        peer.until_end(&uris.chat).await;
-        let text = peer.ask(&uris.chat, "next").await;
+        let mut peer = host.connect().await;
+        let uris = peer.create_session(&home.work()).await;
+        let turn = peer.send_message(&uris.chat, "!say begun\n!hang").await;
+        peer.wait_for(&uris.chat, |envelope| matches!(envelope.action, StateAction::ChatDelta(_))).await;
+        let agent = host.only_agent();
+        peer.cancel_turn(&uris.chat, &turn).await;
+        peer.wait_for_turn_end(&uris.chat).await;
+        let text = peer.send_and_wait(&uris.chat, "next").await;
         assert!(text.contains("next"), "{build}: {text}");
-        assert_eq!(host.agent().pid, agent.pid, "{build}: the process survives an interrupt");
-        let chat = peer.chat(&uris.chat).await;
+        assert_eq!(host.only_agent().pid, agent.pid, "{build}: the process survives an interrupt");
+        let chat = peer.chat_state(&uris.chat).await;
         assert_eq!(chat.turns[0].state, TurnState::Cancelled, "{build}");
         let Some(ResponsePart::Markdown(part)) = chat.turns[0].response_parts.last() else { panic!("{build}: text") };
         assert!("begun".starts_with(&part.content) && !part.content.is_empty(), "{build}: {:?}", part.content);
@@ -171,20 +171,20 @@ async fn a_cancelled_turn_keeps_its_text_and_the_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_error_ends_the_turn_with_its_kind_and_what_to_do() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let host = home.serve(build).await;
-        let mut peer = host.peer().await;
-        let uris = peer.create(&home.work()).await;
+        let mut peer = host.connect().await;
+        let uris = peer.create_session(&home.work()).await;
         for (directive, kind) in [("!error 401", "auth"), ("!error 403", "auth"), ("!error 400", "invalidRequest")] {
-            peer.say(&uris.chat, directive).await;
-            let envelopes = peer.until(&uris.chat, is_end).await;
+            peer.send_message(&uris.chat, directive).await;
+            let envelopes = peer.wait_for(&uris.chat, is_turn_end).await;
             let StateAction::ChatError(error) = &envelopes.last().unwrap().action else {
                 panic!("{build} {directive}: {:?}", envelopes.last())
             };
             assert_eq!(error.part.error.error_type, kind, "{build} {directive}: {}", error.part.error.message);
             assert!(error.part.error.message.contains(' '), "a sentence");
         }
-        let text = peer.ask(&uris.chat, "well again").await;
+        let text = peer.send_and_wait(&uris.chat, "well again").await;
         assert!(text.contains("well again"), "{build}: {text}");
         host.stop().await;
     }
@@ -193,16 +193,16 @@ async fn an_upstream_error_ends_the_turn_with_its_kind_and_what_to_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn disposing_in_mid_stream_leaves_no_process_and_no_session() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let host = home.serve(build).await;
-        let mut peer = host.peer().await;
-        let uris = peer.create(&home.work()).await;
-        peer.say(&uris.chat, "!say begun\n!hang").await;
-        peer.until(&uris.chat, |envelope| matches!(envelope.action, StateAction::ChatDelta(_))).await;
+        let mut peer = host.connect().await;
+        let uris = peer.create_session(&home.work()).await;
+        peer.send_message(&uris.chat, "!say begun\n!hang").await;
+        peer.wait_for(&uris.chat, |envelope| matches!(envelope.action, StateAction::ChatDelta(_))).await;
         let tree: Vec<_> = processes::descendants(host.pid).into_iter().map(|process| process.pid).collect();
         assert!(tree.len() >= 2, "{build}: a supervisor and an agent");
         let _: Value = peer.client.request("disposeSession", json!({"channel": uris.session})).await.unwrap();
-        let left = processes::survivors(&tree).await;
+        let left = processes::wait_for_exit(&tree).await;
         assert!(left.is_empty(), "{build}: {left:#?}");
         let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
         assert_eq!(list["items"], json!([]), "{build}");
@@ -213,22 +213,22 @@ async fn disposing_in_mid_stream_leaves_no_process_and_no_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_clients_and_a_raw_one_agree_at_every_number() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve("native").await;
-    let (mut one, mut two) = (host.peer().await, host.peer().await);
-    let uris = one.create(&home.work()).await;
-    two.snapshot(&uris.chat).await;
-    let mut raw = Raw::initialized(&host.url()).await;
+    let (mut one, mut two) = (host.connect().await, host.connect().await);
+    let uris = one.create_session(&home.work()).await;
+    two.subscribe_snapshot(&uris.chat).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     raw.call("subscribe", json!({"channel": uris.chat})).await.unwrap();
-    one.say(&uris.chat, "!deltas 200").await;
-    let (first, second) = (one.until_end(&uris.chat).await, two.until_end(&uris.chat).await);
+    one.send_message(&uris.chat, "!deltas 200").await;
+    let (first, second) = (one.wait_for_turn_end(&uris.chat).await, two.wait_for_turn_end(&uris.chat).await);
     let first = serde_json::to_value(&first).unwrap();
     assert_eq!(first, serde_json::to_value(&second).unwrap());
     for envelope in first.as_array().unwrap() {
         assert_eq!(raw.receive().await.unwrap()["params"], *envelope);
     }
     // The other one may go on, the first one sees it.
-    two.say(&uris.chat, "from the other").await;
-    assert!(text_of(&one.until_end(&uris.chat).await).contains("from the other"));
+    two.send_message(&uris.chat, "from the other").await;
+    assert!(collect_text(&one.wait_for_turn_end(&uris.chat).await).contains("from the other"));
     host.stop().await;
 }

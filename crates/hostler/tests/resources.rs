@@ -4,20 +4,20 @@
 
 mod common;
 
-use common::{BUILDS, Home, Host};
-use hostler_testkit::raw::Raw;
+use common::{BUILDS, HostProcess, TestHome};
+use hostler_testkit::raw_client::RawClient;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-async fn speaking(host: &Host, version: &str) -> Raw {
-    let mut raw = Raw::connect(&host.url()).await;
+async fn speaking(host: &HostProcess, version: &str) -> RawClient {
+    let mut raw = RawClient::connect(&host.url()).await;
     let params = json!({"protocolVersions": [version], "clientId": format!("raw-{}", Uuid::new_v4())});
     assert_eq!(raw.call("initialize", params).await.unwrap()["protocolVersion"], version);
     raw
 }
 
-fn uri(home: &Home, name: &str) -> String {
+fn uri(home: &TestHome, name: &str) -> String {
     format!("file://{}", home.path(name).display())
 }
 
@@ -27,20 +27,20 @@ fn code(answer: Result<Value, Value>) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_written_read_and_watched_in_both_versions() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let work = home.work();
     for version in ["1.0.0", "0.9.0"] {
         // What a client hears while it waits for an answer is lost on it: one writes, the other listens.
         let (mut raw, mut listener) = (speaking(&host, version).await, speaking(&host, version).await);
-        raw.create(&work).await;
+        raw.create_session(&work).await;
         let file = format!("file://{}/made-{version}", work.display());
         let directory = format!("file://{}", work.display());
         let watch = listener.call("createResourceWatch", json!({"uri": directory})).await.unwrap();
         listener.call("subscribe", json!({"channel": watch["channel"]})).await.unwrap();
         let write = json!({"uri": file, "data": "words", "encoding": "utf-8", "createOnly": true});
         assert_eq!(raw.call("resourceWrite", write.clone()).await, Ok(json!({})));
-        let (_, told) = listener.action("resourceWatch/changed").await;
+        let (_, told) = listener.wait_for_action("resourceWatch/changed").await;
         assert_eq!(told["changes"]["items"], json!([{"uri": file, "type": "added"}]), "{told}");
         assert_eq!(code(raw.call("resourceWrite", write).await), -32010);
         let facts = raw.call("resourceResolve", json!({"uri": file})).await.unwrap();
@@ -56,8 +56,8 @@ async fn files_are_written_read_and_watched_in_both_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_person_granted_outlives_the_death_of_the_host() {
-    let home = Home::new();
-    home.configure("[files]\ngrant = 'ask'\n");
+    let home = TestHome::new();
+    home.write_config("[files]\ngrant = 'ask'\n");
     std::fs::create_dir(home.path("elsewhere")).unwrap();
     std::fs::write(home.path("elsewhere/file"), "words").unwrap();
     let wish = json!({"uri": uri(&home, "elsewhere"), "read": true});
@@ -70,7 +70,7 @@ async fn what_a_person_granted_outlives_the_death_of_the_host() {
     raw.call("hostler/allowGrant", json!({"id": waiting["items"][0]["id"]})).await.unwrap();
     assert_eq!(raw.call("resourceRead", file.clone()).await.unwrap()["data"], "words");
     host.signal(Signal::SIGKILL);
-    host.ended().await;
+    host.wait_for_exit().await;
 
     let host = home.serve_fake(&[]).await;
     let mut raw = speaking(&host, "0.9.0").await;
@@ -82,7 +82,7 @@ async fn what_a_person_granted_outlives_the_death_of_the_host() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_hears_of_the_file_that_an_agent_writes_and_reads_it() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let host = home.serve(build).await;
         let mut raw = speaking(&host, "1.0.0").await;
         let session = format!("claude:/{}", Uuid::new_v4());
@@ -99,7 +99,7 @@ async fn a_client_hears_of_the_file_that_an_agent_writes_and_reads_it() {
         raw.call("subscribe", json!({"channel": watch["channel"]})).await.unwrap();
         let path = home.work().join("poem.txt");
         let input = json!({"file_path": path, "content": "roses"});
-        raw.say(&chat, &format!("!tool Write {input}\n!say done")).await;
+        raw.send_message(&chat, &format!("!tool Write {input}\n!say done")).await;
         let file = format!("{directory}/poem.txt");
         let (mut told, mut complete) = (Value::Null, false);
         while told.is_null() || !complete {

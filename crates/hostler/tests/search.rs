@@ -4,36 +4,36 @@
 
 mod common;
 
-use common::{BUILDS, Home, finish, text};
-use hostler_testkit::raw::Raw;
+use common::{BUILDS, TestHome, run_to_end, text};
+use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 
 /// Runs a command that must end with an exit code: stdout and stderr.
-async fn expect(code: i32, home: &Home, build: &str, args: &[&str]) -> (String, String) {
-    let mut command = home.hostler(args);
+async fn expect(code: i32, home: &TestHome, build: &str, args: &[&str]) -> (String, String) {
+    let mut command = home.hostler_command(args);
     command.env("HOSTLER_UPSTREAM", "scripted").env("HOSTLER_CLAUDE", build);
-    let output = finish(command).await;
+    let output = run_to_end(command).await;
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{args:?}: {out}{err}");
     (out, err)
 }
 
 /// The same agent with the same records, led by a host that this one knows nothing of.
-async fn run_elsewhere(home: &Home, build: &str, prompt: &str) {
-    let mut command = home.hostler(&["run", prompt]);
+async fn run_elsewhere(home: &TestHome, build: &str, prompt: &str) {
+    let mut command = home.hostler_command(&["run", prompt]);
     command.env("XDG_STATE_HOME", home.path("elsewhere"));
     command.env("HOSTLER_UPSTREAM", "scripted").env("HOSTLER_CLAUDE", build);
-    let output = finish(command).await;
+    let output = run_to_end(command).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 /// What is found, as JSON, a line each.
-async fn found(home: &Home, build: &str, args: &[&str]) -> Vec<Value> {
+async fn found(home: &TestHome, build: &str, args: &[&str]) -> Vec<Value> {
     let (out, _) = expect(0, home, build, &[&["sessions", "search", "--json"], args].concat()).await;
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-async fn nothing(home: &Home, build: &str, args: &[&str]) {
+async fn nothing(home: &TestHome, build: &str, args: &[&str]) {
     let (out, err) = expect(1, home, build, &[&["sessions", "search"], args].concat()).await;
     assert_eq!((out.as_str(), err.trim()), ("", "Nothing was found."), "{args:?}");
 }
@@ -41,7 +41,7 @@ async fn nothing(home: &Home, build: &str, args: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_said_here_and_elsewhere_is_found_by_commands() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         run_elsewhere(&home, build, "!say the quinces of foo_bar are ripe").await;
         expect(0, &home, build, &["run", "!say the pears are green"]).await;
 
@@ -79,7 +79,7 @@ async fn what_was_said_here_and_elsewhere_is_found_by_commands() {
 #[tokio::test(flavor = "multi_thread")]
 async fn turns_are_found_by_the_tools_and_files_that_they_used() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let file = home.work().join("notes.txt");
         std::fs::write(&file, "nothing of note").unwrap();
         let read = format!("!tool Read {}", json!({ "file_path": file }));
@@ -99,8 +99,8 @@ async fn turns_are_found_by_the_tools_and_files_that_they_used() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_list_hides_is_found_on_demand_and_can_be_opened() {
     for build in BUILDS {
-        let home = Home::new();
-        home.configure("show-external-sessions = \"none\"");
+        let home = TestHome::new();
+        home.write_config("show-external-sessions = \"none\"");
         run_elsewhere(&home, build, "!say the quinces are ripe").await;
         run_elsewhere(&home, build, "!say the medlars are ripe").await;
         nothing(&home, build, &["quinces"]).await;
@@ -122,14 +122,14 @@ async fn what_the_list_hides_is_found_on_demand_and_can_be_opened() {
 }
 
 /// A turn to its end; answers its session.
-async fn said(raw: &mut Raw, home: &Home, text: &str) -> String {
-    let (session, chat) = raw.create(&home.work()).await;
-    raw.say(&chat, text).await;
-    raw.action("chat/turnComplete").await;
+async fn said(raw: &mut RawClient, home: &TestHome, text: &str) -> String {
+    let (session, chat) = raw.create_session(&home.work()).await;
+    raw.send_message(&chat, text).await;
+    raw.wait_for_action("chat/turnComplete").await;
     session
 }
 
-async fn ask(raw: &mut Raw, mut params: Value) -> Result<Value, Value> {
+async fn ask(raw: &mut RawClient, mut params: Value) -> Result<Value, Value> {
     params["channel"] = json!("ahp-root://");
     raw.call("hostler/search", params).await
 }
@@ -139,7 +139,7 @@ fn sessions(answer: &Value) -> Vec<&str> {
 }
 
 /// A turn's row is written a moment after its end was heard.
-async fn until_found(raw: &mut Raw, query: &str, count: usize) -> Value {
+async fn until_found(raw: &mut RawClient, query: &str, count: usize) -> Value {
     loop {
         let answer = ask(raw, json!({"query": query, "wait": true})).await.unwrap();
         if sessions(&answer).len() == count {
@@ -151,10 +151,10 @@ async fn until_found(raw: &mut Raw, query: &str, count: usize) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_find_what_was_said_page_by_page_until_it_is_deleted() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         run_elsewhere(&home, build, "!say the quinces are ripe").await;
         let host = home.serve(build).await;
-        let mut raw = Raw::initialized(&host.url()).await;
+        let mut raw = RawClient::connect_and_initialize(&host.url()).await;
         let pears = said(&mut raw, &home, "!say 😀 the pears are green").await;
         let plums = said(&mut raw, &home, "!say the plums are blue").await;
 
@@ -186,9 +186,9 @@ async fn clients_find_what_was_said_page_by_page_until_it_is_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_looked_for_is_refused_with_a_sentence_and_odd_queries_are_none() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve(BUILDS[0]).await;
-    let mut raw = Raw::initialized(&host.url()).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     for (params, sentence) in [
         (json!({}), "wrong parameters: missing field `query`"),
         (json!({"query": " \n"}), "query is empty: say what to look for"),

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use ahp_types::StateAction;
-use common::upstream::{QUOTE, ScriptedServer};
-use common::{BUILDS, Home, Host, files, finish, text};
-use hostler_testkit::peer::{Peer, SessionUris, is_end};
+use common::scripted_upstream::{KEY_PLACEHOLDER, ScriptedUpstreamServer};
+use common::{BUILDS, HostProcess, TestHome, list_files, run_to_end, text};
 use hostler_testkit::processes;
+use hostler_testkit::test_client::{SessionUris, TestClient, is_turn_end};
 use rustix::thread::{CapabilitySet, capabilities, remove_capability_from_bounding_set, set_capabilities};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -41,9 +41,9 @@ impl Secrets {
         }
     }
 
-    fn are_not_in_files(&self, home: &Home) {
+    fn are_not_in_files(&self, home: &TestHome) {
         let token_file = home.path("state").join("hostler").join("token");
-        let files = files(home.root());
+        let files = list_files(home.root());
         assert!(files.iter().any(|path| path.extension().is_some_and(|end| end == "jsonl")), "there is a transcript");
         let mut prompts = 0;
         for path in files {
@@ -59,14 +59,14 @@ impl Secrets {
     }
 
     /// The agent alone has its bearer, in its environment alone.
-    fn are_not_in_processes(&self, host: &Host) {
-        let agent = host.agent().pid;
+    fn are_not_in_processes(&self, host: &HostProcess) {
+        let agent = host.only_agent().pid;
         let tree = processes::descendants(host.pid);
         assert!(tree.len() >= 2, "a supervisor and an agent: {tree:#?}");
         for process in tree {
             let place = format!("the command line of {}", process.pid);
             self.are_not_in(&place, process.command.as_bytes());
-            let environment = processes::environment(process.pid).join("\n");
+            let environment = processes::read_environment(process.pid).join("\n");
             assert!(!contains(environment.as_bytes(), &self.key), "the key is in the environment of {process:?}");
             assert!(!contains(environment.as_bytes(), &self.token), "the token is in the environment of {process:?}");
             assert_eq!(process.pid == agent, environment.contains(&self.bearer), "the bearer and {process:?}");
@@ -90,26 +90,28 @@ fn around(text: &[u8], secret: &str) -> String {
 }
 
 /// A turn of the plain kind, and one for every way in which the upstream can quote the key.
-async fn talk(peer: &mut Peer, uris: &SessionUris, prompt: &str) {
-    let answer = peer.ask(&uris.chat, &format!("please repeat: {prompt}")).await;
+async fn talk(peer: &mut TestClient, uris: &SessionUris, prompt: &str) {
+    let answer = peer.send_and_wait(&uris.chat, &format!("please repeat: {prompt}")).await;
     assert!(answer.contains(prompt), "{answer}");
     for status in [400, 401, 403, 500] {
-        peer.say(&uris.chat, &format!("!error {status} Your key {QUOTE} is not worth {prompt}.")).await;
-        let envelopes = peer.until(&uris.chat, is_end).await;
+        peer.send_message(&uris.chat, &format!("!error {status} Your key {KEY_PLACEHOLDER} is not worth {prompt}."))
+            .await;
+        let envelopes = peer.wait_for(&uris.chat, is_turn_end).await;
         let StateAction::ChatError(_) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
     }
     // In the middle of a stream an error is an event; how the agent goes on from there is its own business.
-    peer.say(&uris.chat, &format!("!say I was about to\n!error 400 when {QUOTE} came, {prompt}.")).await;
-    peer.until(&uris.chat, is_end).await;
-    let answer = peer.ask(&uris.chat, "well again").await;
+    peer.send_message(&uris.chat, &format!("!say I was about to\n!error 400 when {KEY_PLACEHOLDER} came, {prompt}."))
+        .await;
+    peer.wait_for(&uris.chat, is_turn_end).await;
+    let answer = peer.send_and_wait(&uris.chat, "well again").await;
     assert!(answer.contains("well again"), "{answer}");
 }
 
 /// Everything that a client can see.
-async fn seen(peer: &Peer, uris: &SessionUris) -> String {
-    let mut all = format!("{:?}", peer.heard);
+async fn seen(peer: &TestClient, uris: &SessionUris) -> String {
+    let mut all = format!("{:?}", peer.received);
     for channel in ["ahp-root://", &uris.session, &uris.chat] {
-        all.push_str(&serde_json::to_string(&peer.snapshot(channel).await).unwrap());
+        all.push_str(&serde_json::to_string(&peer.subscribe_snapshot(channel).await).unwrap());
     }
     let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     all + &list.to_string()
@@ -117,10 +119,10 @@ async fn seen(peer: &Peer, uris: &SessionUris) -> String {
 
 async fn planted(variable: &str) {
     for build in BUILDS {
-        let upstream = ScriptedServer::start().await;
-        let home = Home::new();
+        let upstream = ScriptedUpstreamServer::start().await;
+        let home = TestHome::new();
         // The agent tries again for minutes unless it is told otherwise; once is enough to see how that looks.
-        home.configure("[agent.env]\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n");
+        home.write_config("[agent.env]\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n");
         let key = format!("sk-planted-{}", Uuid::new_v4());
         let prompt = format!("my-own-words-{}", Uuid::new_v4());
         let env = [
@@ -131,15 +133,15 @@ async fn planted(variable: &str) {
             ("HOSTLER_CLAUDE", build),
         ];
         let host = home.serve_with(&[], &env).await;
-        let mut peer = host.peer().await;
-        let uris = peer.create(&home.work()).await;
+        let mut peer = host.connect().await;
+        let uris = peer.create_session(&home.work()).await;
         talk(&mut peer, &uris, &prompt).await;
         for request in upstream.requests() {
             assert_eq!(request.header("x-api-key"), Some(key.as_str()), "{build}: the upstream knows its caller");
             assert_eq!(request.header("authorization"), None, "{build}: the agent's bearer stays here");
         }
 
-        let environment = processes::environment(host.agent().pid);
+        let environment = processes::read_environment(host.only_agent().pid);
         let bearer = environment.iter().find_map(|entry| entry.strip_prefix("ANTHROPIC_AUTH_TOKEN=")).unwrap();
         let secrets = Secrets { key: key.clone(), token: host.token().to_owned(), bearer: bearer.to_owned(), prompt };
         secrets.are_not_in_processes(&host);
@@ -155,13 +157,13 @@ async fn planted(variable: &str) {
             (&of_this_host, &["doctor"], 0),
             (&of_this_host, &["agents", "list"], 0),
             (&of_this_host, &["run", "!say fine"], 0),
-            (&of_this_host, &["run", "--json", &format!("!error 401 Your key {QUOTE} is bad.")], 4),
-            (&private, &["run", &format!("!error 401 Your key {QUOTE} is bad.")], 4),
+            (&of_this_host, &["run", "--json", &format!("!error 401 Your key {KEY_PLACEHOLDER} is bad.")], 4),
+            (&private, &["run", &format!("!error 401 Your key {KEY_PLACEHOLDER} is bad.")], 4),
             (&private, &["run", &format!("!think {}\n!say fine", secrets.prompt)], 0),
         ] {
-            let mut command = home.hostler(args);
+            let mut command = home.hostler_command(args);
             command.envs(env).env("XDG_STATE_HOME", state);
-            let output = finish(command).await;
+            let output = run_to_end(command).await;
             assert_eq!(output.status.code(), Some(code), "{build} {args:?}: {}", text(&output.stderr));
             secrets.are_not_in(&format!("stderr of {args:?}"), &output.stderr);
             secrets.credentials_are_not_in(&format!("stdout of {args:?}"), &output.stdout);
@@ -205,13 +207,13 @@ fn give_up_tracing() {
 #[tokio::test(flavor = "current_thread")]
 async fn the_hosts_environment_cannot_be_read_by_other_programs_of_the_same_user() {
     give_up_tracing();
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
-    let mut peer = host.peer().await;
-    let uris = peer.create(&home.work()).await;
-    peer.ask(&uris.chat, "hi").await;
+    let mut peer = host.connect().await;
+    let uris = peer.create_session(&home.work()).await;
+    peer.send_and_wait(&uris.chat, "hi").await;
     let file = |pid: u32, name: &str| Path::new("/proc").join(pid.to_string()).join(name);
-    let agent = std::fs::read(file(host.agent().pid, "environ")).unwrap();
+    let agent = std::fs::read(file(host.only_agent().pid, "environ")).unwrap();
     assert!(!agent.is_empty(), "an ordinary process can be read");
     let environment = std::fs::read(file(host.pid, "environ")).unwrap_err();
     assert_eq!(environment.kind(), std::io::ErrorKind::PermissionDenied);
@@ -224,10 +226,10 @@ async fn the_hosts_environment_cannot_be_read_by_other_programs_of_the_same_user
 #[tokio::test(flavor = "current_thread")]
 async fn a_client_commands_environment_cannot_be_read_by_other_programs_of_the_same_user() {
     give_up_tracing();
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     // It waits for its message.
-    let mut command = home.hostler(&["run", "-"]);
+    let mut command = home.hostler_command(&["run", "-"]);
     let quiet = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let mut client = quiet.spawn().unwrap();
     let environ = Path::new("/proc").join(client.id().unwrap().to_string()).join("environ");

@@ -6,8 +6,8 @@ mod common;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use common::{Home, files};
-use hostler_testkit::raw::Raw;
+use common::{TestHome, list_files};
+use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ fn uri(path: impl AsRef<Path>) -> String {
 }
 
 /// Creates a session in these directories; answers its URI.
-async fn create(raw: &mut Raw, directories: &[String]) -> Result<String, String> {
+async fn create(raw: &mut RawClient, directories: &[String]) -> Result<String, String> {
     let session = format!("claude:/{}", Uuid::new_v4());
     let params = json!({"channel": session, "workingDirectories": directories});
     match raw.call("createSession", params).await {
@@ -34,16 +34,16 @@ fn code(answer: Result<Value, Value>) -> i64 {
 
 #[tokio::test]
 async fn sessions_work_within_the_roots_and_the_error_names_the_setting() {
-    let home = Home::new();
+    let home = TestHome::new();
     let (work, elsewhere) = (home.work(), home.path("elsewhere"));
     std::fs::create_dir_all(work.join("deep")).unwrap();
     std::fs::create_dir(&elsewhere).unwrap();
     std::fs::write(elsewhere.join("file"), "secret").unwrap();
     symlink(&elsewhere, work.join("out")).unwrap();
     let toml = format!("session-roots = ['{}']\n[files]\ngrant = 'never'\n", work.display());
-    home.configure(&toml);
+    home.write_config(&toml);
     let host = home.serve_fake(&[]).await;
-    let mut raw = Raw::initialized(&host.url()).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     for outside in [elsewhere.clone(), "/".into(), home.path("home"), work.join("out"), work.join("../elsewhere")] {
         let error = create(&mut raw, &[uri(&outside)]).await.unwrap_err();
         assert!(error.contains("`session-roots`"), "{}: {error}", outside.display());
@@ -90,24 +90,24 @@ async fn sessions_work_within_the_roots_and_the_error_names_the_setting() {
 
 #[tokio::test]
 async fn a_session_that_is_older_than_the_setting_starts_no_agent_and_opens_no_files() {
-    let home = Home::new();
+    let home = TestHome::new();
     let elsewhere = home.path("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     std::fs::write(elsewhere.join("file"), "words").unwrap();
     let host = home.serve_fake(&[]).await;
-    let mut peer = host.peer().await;
-    let uris = peer.create(&elsewhere).await;
-    peer.ask(&uris.chat, "hello").await;
-    let mut raw = Raw::initialized(&host.url()).await;
+    let mut peer = host.connect().await;
+    let uris = peer.create_session(&elsewhere).await;
+    peer.send_and_wait(&uris.chat, "hello").await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     assert_eq!(raw.call("resourceRead", json!({"uri": uri(elsewhere.join("file"))})).await.unwrap()["data"], "words");
     host.stop().await;
 
-    home.configure(&format!("session-roots = ['{}']\n", home.work().display()));
+    home.write_config(&format!("session-roots = ['{}']\n", home.work().display()));
     let host = home.serve_fake(&[]).await;
-    let mut raw = Raw::initialized(&host.url()).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     assert_eq!(code(raw.call("resourceRead", json!({"uri": uri(elsewhere.join("file"))})).await), -32009);
     raw.call("subscribe", json!({"channel": uris.chat})).await.unwrap();
-    raw.say(&uris.chat, "are you there").await;
+    raw.send_message(&uris.chat, "are you there").await;
     let error = loop {
         let message = raw.receive().await.unwrap();
         if message["params"]["action"]["type"] == "chat/error" {
@@ -121,10 +121,10 @@ async fn a_session_that_is_older_than_the_setting_starts_no_agent_and_opens_no_f
 
 #[tokio::test]
 async fn the_hosts_own_directories_are_nobodys_wherever_a_session_works() {
-    let home = Home::new();
-    home.configure("# nothing yet\n");
+    let home = TestHome::new();
+    home.write_config("# nothing yet\n");
     let host = home.serve_fake(&[("XDG_CACHE_HOME", home.path("cache").to_str().unwrap())]).await;
-    let mut raw = Raw::initialized(&host.url()).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     let own = ["state/hostler", "config/hostler", "cache/hostler"].map(|name| home.path(name));
     for directory in &own {
         std::fs::create_dir_all(directory.join("below")).unwrap();
@@ -142,7 +142,7 @@ async fn the_hosts_own_directories_are_nobodys_wherever_a_session_works() {
     std::fs::write(home.path("cache/hostler/file"), "own").unwrap();
     let listed = raw.call("resourceList", json!({"uri": uri(home.root())})).await.unwrap();
     assert!(listed["entries"].as_array().unwrap().len() > 3, "{listed}");
-    let private: Vec<_> = own.iter().flat_map(|directory| files(directory)).collect();
+    let private: Vec<_> = own.iter().flat_map(|directory| list_files(directory)).collect();
     assert!(
         private.iter().any(|path| path.ends_with("token")) && private.iter().any(|path| path.ends_with("config.toml"))
     );
@@ -173,9 +173,9 @@ async fn the_hosts_own_directories_are_nobodys_wherever_a_session_works() {
 /// A configuration that is not there yet is not made by a client either: the next start would follow it.
 #[tokio::test]
 async fn a_client_makes_no_configuration_for_the_host() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
-    let mut raw = Raw::initialized(&host.url()).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     create(&mut raw, &[uri("/")]).await.unwrap();
     let file = home.path("config/hostler/config.toml");
     assert!(!file.parent().unwrap().exists());

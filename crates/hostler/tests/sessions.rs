@@ -12,27 +12,27 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use common::{Home, PATIENCE, finish, text};
-use hostler_gateway::{AnswerBody, ScriptedUpstream, Upstream as _, UpstreamCall};
+use common::{TEST_TIMEOUT, TestHome, run_to_end, text};
+use hostler_gateway::{ScriptedUpstream, Upstream as _, UpstreamRequest, UpstreamResponseBody};
 use serde_json::Value;
 
 /// Runs a command that must end with an exit code: stdout and stderr.
-async fn expect(code: i32, home: &Home, args: &[&str]) -> (String, String) {
-    let mut command = home.hostler(args);
+async fn expect(code: i32, home: &TestHome, args: &[&str]) -> (String, String) {
+    let mut command = home.hostler_command(args);
     command.env("HOSTLER_UPSTREAM", "scripted").env("HOSTLER_CLAUDE", "native");
-    let output = finish(command).await;
+    let output = run_to_end(command).await;
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{args:?}: {out}{err}");
     (out, err)
 }
 
-async fn listed(home: &Home, more: &[&str]) -> Vec<Value> {
+async fn listed(home: &TestHome, more: &[&str]) -> Vec<Value> {
     let (out, _) = expect(0, home, &[&["sessions", "list", "--json"], more].concat()).await;
     serde_json::from_str(&out).unwrap()
 }
 
 /// The list as soon as it is as it must become: a running host tells its list of changes a moment later.
-async fn until_listed(home: &Home, more: &[&str], wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+async fn until_listed(home: &TestHome, more: &[&str], wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let wait = async {
         loop {
             let sessions = listed(home, more).await;
@@ -41,14 +41,14 @@ async fn until_listed(home: &Home, more: &[&str], wanted: impl Fn(&[Value]) -> b
             }
         }
     };
-    tokio::time::timeout(PATIENCE, wait).await.expect("the list changes")
+    tokio::time::timeout(TEST_TIMEOUT, wait).await.expect("the list changes")
 }
 
 fn is_idle(session: &Value) -> bool {
     session["status"].as_u64().unwrap() & u64::from(SessionStatus::InProgress.bits()) == 0
 }
 
-async fn shown(home: &Home, session: &str) -> Value {
+async fn shown(home: &TestHome, session: &str) -> Value {
     let (out, _) = expect(0, home, &["sessions", "show", session, "--json"]).await;
     serde_json::from_str(&out).unwrap()
 }
@@ -58,7 +58,7 @@ fn id(session: &Value) -> String {
 }
 
 /// The life of a session, every step a command of its own.
-async fn a_whole_life(home: &Home) {
+async fn a_whole_life(home: &TestHome) {
     assert!(listed(home, &["--all"]).await.is_empty());
     expect(0, home, &["run", "!say the first answer"]).await;
     let first = id(&until_listed(home, &[], |all| is_idle(&all[0])).await[0]);
@@ -104,7 +104,7 @@ async fn a_whole_life(home: &Home) {
 
 #[tokio::test]
 async fn sessions_are_kept_from_one_command_to_the_next_without_a_running_host() {
-    let home = Home::new();
+    let home = TestHome::new();
     a_whole_life(&home).await;
     assert!(!home.path("state").join("hostler").join("endpoint.json").exists());
     assert!(home.locks().is_empty(), "{:?}", home.locks());
@@ -112,7 +112,7 @@ async fn sessions_are_kept_from_one_command_to_the_next_without_a_running_host()
 
 #[tokio::test]
 async fn sessions_are_those_of_the_host_that_runs() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve("native").await;
     a_whole_life(&home).await;
     assert_eq!(host.agents().len(), 1, "the deleted session's agent is gone: {:#?}", host.agents());
@@ -120,35 +120,35 @@ async fn sessions_are_those_of_the_host_that_runs() {
 }
 
 /// What the model was asked, as it came.
-type Asked = Arc<Mutex<Vec<String>>>;
+type ReceivedRequests = Arc<Mutex<Vec<String>>>;
 
 /// An upstream that plays scripts and remembers what it was asked.
-async fn upstream() -> (String, Asked, Server) {
-    async fn messages(State(asked): State<Asked>, body: Bytes) -> Response {
+async fn upstream() -> (String, ReceivedRequests, ScriptedServerTask) {
+    async fn messages(State(asked): State<ReceivedRequests>, body: Bytes) -> Response {
         asked.lock().unwrap().push(text(&body));
         let json: Value = serde_json::from_slice(&body).unwrap();
         let model = json["model"].as_str().unwrap().to_owned();
         let stream = json["stream"].as_bool().unwrap_or_default();
-        let call = UpstreamCall { model, stream, body, version: None, betas: Vec::new(), beta_endpoint: false };
+        let call = UpstreamRequest { model, stream, body, version: None, betas: Vec::new(), beta_endpoint: false };
         match ScriptedUpstream.messages(call).await.unwrap().body {
-            AnswerBody::Whole(body) => ([("content-type", "application/json")], body).into_response(),
-            AnswerBody::Events(events) => {
+            UpstreamResponseBody::Whole(body) => ([("content-type", "application/json")], body).into_response(),
+            UpstreamResponseBody::Events(events) => {
                 ([("content-type", "text/event-stream")], Body::from_stream(events)).into_response()
             }
         }
     }
-    let asked = Asked::default();
+    let asked = ReceivedRequests::default();
     let app = Router::new().route("/v1/messages", post(messages)).with_state(Arc::clone(&asked));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    (url, asked, Server(task))
+    (url, asked, ScriptedServerTask(task))
 }
 
 /// A running server. It ends with its value.
-struct Server(tokio::task::JoinHandle<()>);
+struct ScriptedServerTask(tokio::task::JoinHandle<()>);
 
-impl Drop for Server {
+impl Drop for ScriptedServerTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -156,13 +156,13 @@ impl Drop for Server {
 
 #[tokio::test]
 async fn a_continued_conversation_remembers_what_was_said_before() {
-    let home = Home::new();
+    let home = TestHome::new();
     let (url, asked, _server) = upstream().await;
     let run = async |args: &[&str]| {
-        let mut command = home.hostler(args);
+        let mut command = home.hostler_command(args);
         command.envs([("HOSTLER_UPSTREAM", "anthropic"), ("HOSTLER_UPSTREAM_URL", &url), ("HOSTLER_CLAUDE", "native")]);
         command.env("HOSTLER_UPSTREAM_KEY", "a-key");
-        let output = finish(command).await;
+        let output = run_to_end(command).await;
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
     };
     run(&["run", "a word to remember: marzipan"]).await;

@@ -7,10 +7,10 @@ use ahp::client::SubscriptionEvent;
 use ahp_types::StateAction;
 use ahp_types::notifications::AuthRequiredReason;
 use ahp_types::state::{AgentInfo, SnapshotState};
-use common::github::GitHub;
-use common::{BUILDS, Home, Host, files, finish, text};
-use hostler_testkit::peer::Peer;
-use hostler_testkit::raw::Raw;
+use common::github_mock::GitHubMock;
+use common::{BUILDS, HostProcess, TestHome, list_files, run_to_end, text};
+use hostler_testkit::raw_client::RawClient;
+use hostler_testkit::test_client::TestClient;
 use serde_json::{Value, json};
 
 const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
@@ -18,24 +18,24 @@ const FIRST: &str = "gho-planted-token-of-the-first-client";
 const SECOND: &str = "gho-planted-token-of-the-second-client";
 const WRONG: &str = "gho-planted-token-that-nobody-knows";
 
-async fn serve(home: &Home, github: &GitHub, build: &str, env: &[(&str, &str)]) -> Host {
-    home.configure(&format!(
+async fn serve(home: &TestHome, github: &GitHubMock, build: &str, env: &[(&str, &str)]) -> HostProcess {
+    home.write_config(&format!(
         "upstream = 'copilot'\n{}[agent.env]\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n",
-        github.table("copilot")
+        github.upstream_config("copilot")
     ));
     let mut all = vec![("HOSTLER_LOG", "trace"), ("HOSTLER_CREDENTIAL_STORE", "file")];
     all.extend(env);
     home.serve_with(&["--claude", build], &all).await
 }
 
-async fn serve_fake(home: &Home, github: &GitHub, env: &[(&str, &str)]) -> Host {
-    let agent = hostler_testkit::fake_agent::path().unwrap();
+async fn serve_fake(home: &TestHome, github: &GitHubMock, env: &[(&str, &str)]) -> HostProcess {
+    let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
     serve(home, github, agent.to_str().unwrap(), env).await
 }
 
 /// What the host's state asks clients to sign in to.
-async fn asked_for(peer: &Peer) -> Vec<String> {
-    let SnapshotState::Root(root) = peer.snapshot(ROOT).await else { panic!("the root's state") };
+async fn asked_for(peer: &TestClient) -> Vec<String> {
+    let SnapshotState::Root(root) = peer.subscribe_snapshot(ROOT).await else { panic!("the root's state") };
     resources(&root.agents)
 }
 
@@ -45,17 +45,17 @@ fn resources(agents: &[AgentInfo]) -> Vec<String> {
 }
 
 /// Waits until the host asks for that many sign-ins.
-async fn until_asked_for(peer: &mut Peer, count: usize) {
-    peer.until(ROOT, |envelope| {
+async fn until_asked_for(peer: &mut TestClient, count: usize) {
+    peer.wait_for(ROOT, |envelope| {
         matches!(&envelope.action, StateAction::RootAgentsChanged(changed) if resources(&changed.agents).len() == count)
     })
     .await;
 }
 
 /// Waits until a sign-in is told to be over.
-async fn until_over(peer: &mut Peer, resource: &str) {
+async fn until_over(peer: &mut TestClient, resource: &str) {
     loop {
-        if let SubscriptionEvent::AuthRequired(required) = peer.next().await.event {
+        if let SubscriptionEvent::AuthRequired(required) = peer.next_event().await.event {
             assert_eq!((required.channel.as_str(), required.resource.resource.as_str()), (ROOT, resource));
             assert_eq!(required.reason, Some(AuthRequiredReason::Expired));
             return;
@@ -63,7 +63,7 @@ async fn until_over(peer: &mut Peer, resource: &str) {
     }
 }
 
-async fn sign_in(peer: &Peer, resource: &str, token: &str, seconds: Option<i64>) -> Result<Value, i32> {
+async fn sign_in(peer: &TestClient, resource: &str, token: &str, seconds: Option<i64>) -> Result<Value, i32> {
     let mut params = json!({"channel": ROOT, "resource": resource, "token": token});
     if let Some(seconds) = seconds {
         params["expiresIn"] = seconds.into();
@@ -76,9 +76,9 @@ async fn sign_in(peer: &Peer, resource: &str, token: &str, seconds: Option<i64>)
 }
 
 /// The error of the turn that a message starts.
-async fn failure(peer: &mut Peer, chat: &str, message: &str) -> (String, String) {
-    peer.say(chat, message).await;
-    let envelopes = peer.until_end(chat).await;
+async fn failure(peer: &mut TestClient, chat: &str, message: &str) -> (String, String) {
+    peer.send_message(chat, message).await;
+    let envelopes = peer.wait_for_turn_end(chat).await;
     match &envelopes.last().unwrap().action {
         StateAction::ChatError(failed) => (failed.part.error.error_type.clone(), failed.part.error.message.clone()),
         other => panic!("{other:?}"),
@@ -88,19 +88,19 @@ async fn failure(peer: &mut Peer, chat: &str, message: &str) -> (String, String)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_signs_in_and_both_builds_work_until_the_token_is_over_and_again_with_the_next() {
     for build in BUILDS {
-        let home = Home::new();
-        let github = GitHub::start(&[FIRST, SECOND]).await;
+        let home = TestHome::new();
+        let github = GitHubMock::start(&[FIRST, SECOND]).await;
         let resource = github.resource();
         let host = serve(&home, &github, build, &[]).await;
-        let mut peer = host.peer().await;
+        let mut peer = host.connect().await;
         assert_eq!(asked_for(&peer).await, [resource.as_str()], "{build}");
         assert_eq!(sign_in(&peer, &resource, FIRST, None).await, Ok(json!({})));
         until_asked_for(&mut peer, 0).await;
-        let uris = peer.create(&home.work()).await;
-        let answer = peer.ask(&uris.chat, "hello over there").await;
+        let uris = peer.create_session(&home.work()).await;
+        let answer = peer.send_and_wait(&uris.chat, "hello over there").await;
         assert!(answer.contains("hello over there"), "{build}: {answer}");
-        assert!(github.asked().iter().all(|token| token == FIRST), "{build}");
-        let agent = host.agent().pid;
+        assert!(github.model_request_tokens().iter().all(|token| token == FIRST), "{build}");
+        let agent = host.only_agent().pid;
 
         // GitHub takes the token back in the middle of the session: the turn says what to do.
         github.revoke(FIRST);
@@ -109,23 +109,23 @@ async fn a_client_signs_in_and_both_builds_work_until_the_token_is_over_and_agai
         assert!(message.contains("GitHub Copilot") && message.contains("Sign in"), "{build}: {message}");
         assert_eq!(asked_for(&peer).await, [resource.as_str()], "{build}");
         let over = |event: &ahp::client::ClientEvent| matches!(event.event, SubscriptionEvent::AuthRequired(_));
-        if !peer.heard.iter().any(over) {
+        if !peer.received.iter().any(over) {
             until_over(&mut peer, &resource).await;
         }
 
         assert_eq!(sign_in(&peer, &resource, SECOND, None).await, Ok(json!({})));
-        let answer = peer.ask(&uris.chat, "and now").await;
+        let answer = peer.send_and_wait(&uris.chat, "and now").await;
         assert!(answer.contains("and now"), "{build}: {answer}");
-        assert_eq!(github.asked().last().map(String::as_str), Some(SECOND), "{build}");
-        assert_eq!(host.agent().pid, agent, "{build}: the agent is still the same one");
+        assert_eq!(github.model_request_tokens().last().map(String::as_str), Some(SECOND), "{build}");
+        assert_eq!(host.only_agent().pid, agent, "{build}: the agent is still the same one");
 
-        let seen = format!("{:?}", peer.heard);
+        let seen = format!("{:?}", peer.received);
         let log = host.stop().await;
         assert!(log.contains("TRACE") || log.contains("DEBUG"), "{build}: this is the log");
         for secret in [FIRST, SECOND, "tid=issued-"] {
             assert!(!seen.contains(secret), "{build}: clients see {secret}");
             assert!(!log.contains(secret), "{build}: {secret} is in the log");
-            for path in files(home.root()) {
+            for path in list_files(home.root()) {
                 let bytes = std::fs::read(&path).unwrap_or_default();
                 assert!(
                     !String::from_utf8_lossy(&bytes).contains(secret),
@@ -139,10 +139,10 @@ async fn a_client_signs_in_and_both_builds_work_until_the_token_is_over_and_agai
 
 #[tokio::test]
 async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
-    let home = Home::new();
-    let github = GitHub::start(&[FIRST]).await;
+    let home = TestHome::new();
+    let github = GitHubMock::start(&[FIRST]).await;
     let host = serve_fake(&home, &github, &[]).await;
-    let mut raw = Raw::connect(&host.url()).await;
+    let mut raw = RawClient::connect(&host.url()).await;
     let hello = json!({"protocolVersions": ["0.9.0"], "clientId": "early", "initialSubscriptions": [ROOT]});
     let hello = raw.call("initialize", hello).await.unwrap();
     let protected = hello["snapshots"][0]["state"]["agents"][0]["protectedResources"].clone();
@@ -179,7 +179,7 @@ async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
     // The command line needs a sign-in like everybody else, and says so.
     let nobody = json!({"resource": github.resource(), "token": "", "expiresIn": 0});
     raw.call("authenticate", nobody).await.unwrap();
-    let output = finish(home.hostler(&["run", "hi"])).await;
+    let output = run_to_end(home.hostler_command(&["run", "hi"])).await;
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(said.contains("hostler agents login"), "{said}");
@@ -189,11 +189,11 @@ async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
 
 #[tokio::test]
 async fn two_clients_share_a_sign_in_hear_of_its_end_and_either_may_renew_or_take_it_back() {
-    let home = Home::new();
-    let github = GitHub::start(&[FIRST, SECOND]).await;
+    let home = TestHome::new();
+    let github = GitHubMock::start(&[FIRST, SECOND]).await;
     let resource = github.resource();
     let host = serve_fake(&home, &github, &[]).await;
-    let (mut one, mut two) = (host.peer().await, host.peer().await);
+    let (mut one, mut two) = (host.connect().await, host.connect().await);
     // It is over by itself: both hear it, whoever brought it.
     assert_eq!(sign_in(&one, &resource, FIRST, Some(1)).await, Ok(json!({})));
     for peer in [&mut one, &mut two] {
@@ -205,7 +205,7 @@ async fn two_clients_share_a_sign_in_hear_of_its_end_and_either_may_renew_or_tak
     assert_eq!(sign_in(&two, &resource, SECOND, None).await, Ok(json!({})));
     assert_eq!(sign_in(&one, &resource, WRONG, None).await, Err(-32007));
     assert_eq!(asked_for(&one).await, Vec::<String>::new());
-    let uris = one.create(&home.work()).await;
+    let uris = one.create_session(&home.work()).await;
     // The one that brought it may leave: it was for the host.
     two.client.shutdown().await;
     assert_eq!(asked_for(&one).await, Vec::<String>::new());
@@ -218,48 +218,48 @@ async fn two_clients_share_a_sign_in_hear_of_its_end_and_either_may_renew_or_tak
     assert!(kind == "auth" && message.contains("Sign in"), "{kind} {message}");
     assert!(host.agents().is_empty());
     assert_eq!(sign_in(&one, &resource, FIRST, None).await, Ok(json!({})));
-    assert!(!one.ask(&uris.chat, "hi").await.is_empty());
+    assert!(!one.send_and_wait(&uris.chat, "hi").await.is_empty());
     host.stop().await;
 }
 
 #[tokio::test]
 async fn a_host_that_has_its_own_token_asks_for_none_until_it_is_refused() {
-    let home = Home::new();
-    let github = GitHub::start(&[FIRST, SECOND]).await;
+    let home = TestHome::new();
+    let github = GitHubMock::start(&[FIRST, SECOND]).await;
     let resource = github.resource();
     let host = serve_fake(&home, &github, &[("HOSTLER_UPSTREAM_KEY", FIRST)]).await;
-    let peer = host.peer().await;
+    let peer = host.connect().await;
     assert_eq!(asked_for(&peer).await, Vec::<String>::new());
-    peer.create(&home.work()).await;
+    peer.create_session(&home.work()).await;
     host.stop().await;
 
     // The host looks for the models when the first client has come, and finds out that its token is not good.
     let host = serve_fake(&home, &github, &[("HOSTLER_UPSTREAM_KEY", WRONG)]).await;
-    let mut peer = host.peer().await;
+    let mut peer = host.connect().await;
     if asked_for(&peer).await.is_empty() {
         until_asked_for(&mut peer, 1).await;
     }
     assert_eq!(sign_in(&peer, &resource, SECOND, None).await, Ok(json!({})));
     assert_eq!(asked_for(&peer).await, Vec::<String>::new());
-    let uris = peer.create(&home.work()).await;
-    assert!(!peer.ask(&uris.chat, "hi").await.is_empty());
+    let uris = peer.create_session(&home.work()).await;
+    assert!(!peer.send_and_wait(&uris.chat, "hi").await.is_empty());
     host.stop().await;
 }
 
 #[tokio::test]
 async fn with_another_upstream_at_hand_a_sign_in_is_offered_and_not_required() {
-    let home = Home::new();
-    let github = GitHub::start(&[FIRST]).await;
-    let agent = hostler_testkit::fake_agent::path().unwrap();
-    home.configure(&format!("upstream = 'scripted'\n[upstreams.scripted]\n{}", github.table("copilot")));
+    let home = TestHome::new();
+    let github = GitHubMock::start(&[FIRST]).await;
+    let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
+    home.write_config(&format!("upstream = 'scripted'\n[upstreams.scripted]\n{}", github.upstream_config("copilot")));
     let host = home.serve_with(&["--claude", agent.to_str().unwrap()], &[]).await;
-    let mut peer = host.peer().await;
+    let mut peer = host.connect().await;
     assert_eq!(asked_for(&peer).await, [github.resource()]);
-    let uris = peer.create(&home.work()).await;
-    assert!(!peer.ask(&uris.chat, "hi").await.is_empty());
+    let uris = peer.create_session(&home.work()).await;
+    assert!(!peer.send_and_wait(&uris.chat, "hi").await.is_empty());
     // The models of the other one are there as soon as somebody has signed in to it.
     assert_eq!(sign_in(&peer, &github.resource(), FIRST, None).await, Ok(json!({})));
-    peer.until(ROOT, |envelope| {
+    peer.wait_for(ROOT, |envelope| {
         let StateAction::RootAgentsChanged(changed) = &envelope.action else { return false };
         changed.agents[0].models.iter().any(|model| model.id == "@copilot:claude-sonnet-4-5")
     })
@@ -269,19 +269,19 @@ async fn with_another_upstream_at_hand_a_sign_in_is_offered_and_not_required() {
 
 #[tokio::test]
 async fn who_logs_in_or_out_on_the_host_is_noticed_by_one_that_runs() {
-    let home = Home::new();
-    let github = GitHub::start(&[FIRST]).await;
+    let home = TestHome::new();
+    let github = GitHubMock::start(&[FIRST]).await;
     let host = serve_fake(&home, &github, &[]).await;
-    let mut peer = host.peer().await;
+    let mut peer = host.connect().await;
     assert_eq!(asked_for(&peer).await, [github.resource()]);
     // What a login leaves behind.
     let kept = home.path("state").join("hostler").join("credentials").join("copilot");
     std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
     std::fs::write(&kept, FIRST).unwrap();
     until_asked_for(&mut peer, 0).await;
-    let mut logout = home.hostler(&["agents", "logout", "copilot"]);
+    let mut logout = home.hostler_command(&["agents", "logout", "copilot"]);
     logout.env("HOSTLER_CREDENTIAL_STORE", "file");
-    let output = finish(logout).await;
+    let output = run_to_end(logout).await;
     assert!(output.status.success() && !kept.exists(), "{}", text(&output.stderr));
     until_asked_for(&mut peer, 1).await;
     host.stop().await;

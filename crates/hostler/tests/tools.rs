@@ -1,10 +1,8 @@
 //! Tools, permissions and questions with the real Claude Code, both builds, on the scripted model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
-#[path = "tools/absence.rs"]
-mod absence;
-#[path = "tools/asking.rs"]
-mod asking;
+#[path = "tools/approval_without_clients.rs"]
+mod approval_without_clients;
 #[path = "tools/audit.rs"]
 mod audit;
 mod common;
@@ -12,6 +10,8 @@ mod common;
 mod elicitation;
 #[path = "tools/permissions.rs"]
 mod permissions;
+#[path = "tools/questions_and_plans.rs"]
+mod questions_and_plans;
 #[path = "tools/rules.rs"]
 mod rules;
 #[path = "tools/shell_output.rs"]

@@ -6,23 +6,24 @@ mod common;
 use ahp_types::StateAction;
 use ahp_types::actions::ChatTurnStartedAction;
 use ahp_types::state::{Message, MessageKind, MessageOrigin, ModelSelection};
-use common::Home;
-use hostler_testkit::peer::text_of;
+use common::TestHome;
+use hostler_testkit::test_client::collect_text;
 
-const ONE: &str = "upstream = \"scripted\"\n";
-const TWO: &str = "upstream = \"scripted\"\n[upstreams.scripted]\n[upstreams.toy]\nkind = \"scripted\"\n";
+const ONE_UPSTREAM_CONFIG: &str = "upstream = \"scripted\"\n";
+const TWO_UPSTREAMS_CONFIG: &str =
+    "upstream = \"scripted\"\n[upstreams.scripted]\n[upstreams.toy]\nkind = \"scripted\"\n";
 
 #[tokio::test]
 async fn clients_hear_of_a_new_upstream_and_can_choose_its_models() {
-    let home = Home::new();
-    home.configure(ONE);
-    let agent = hostler_testkit::fake_agent::path().unwrap();
+    let home = TestHome::new();
+    home.write_config(ONE_UPSTREAM_CONFIG);
+    let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
     let host = home.serve_with(&["--claude", agent.to_str().unwrap()], &[]).await;
-    let mut peer = host.peer().await;
+    let mut peer = host.connect().await;
 
-    home.configure(TWO);
+    home.write_config(TWO_UPSTREAMS_CONFIG);
     let heard = peer
-        .until(ahp_types::ROOT_RESOURCE_URI, |envelope| {
+        .wait_for(ahp_types::ROOT_RESOURCE_URI, |envelope| {
             let StateAction::RootAgentsChanged(changed) = &envelope.action else { return false };
             changed.agents[0].models.iter().any(|model| model.id == "@toy:claude-sonnet-4-5")
         })
@@ -30,7 +31,7 @@ async fn clients_hear_of_a_new_upstream_and_can_choose_its_models() {
     let Some(StateAction::RootAgentsChanged(changed)) = heard.last().map(|envelope| &envelope.action) else { panic!() };
     assert_eq!(changed.agents[0].models[0].id, "claude-sonnet-4-5", "the default upstream's come first");
 
-    let uris = peer.create(&home.work()).await;
+    let uris = peer.create_session(&home.work()).await;
     let message = Message {
         text: "hi".to_owned(),
         origin: MessageOrigin { kind: MessageKind::User },
@@ -47,9 +48,9 @@ async fn clients_hear_of_a_new_upstream_and_can_choose_its_models() {
         meta: None,
     };
     peer.dispatch(&uris.chat, StateAction::ChatTurnStarted(start)).await;
-    let envelopes = peer.until_end(&uris.chat).await;
-    assert!(!text_of(&envelopes).is_empty(), "{envelopes:#?}");
-    let command = host.agent().command;
+    let received_envelopes = peer.wait_for_turn_end(&uris.chat).await;
+    assert!(!collect_text(&received_envelopes).is_empty(), "{received_envelopes:#?}");
+    let command = host.only_agent().command;
     assert!(command.contains("--model=claude-haiku-4-5") && !command.contains("@toy"), "{command}");
     assert!(command.contains("--disallowedTools=WebSearch"), "the scripted model cannot search the web: {command}");
     host.stop().await;

@@ -5,19 +5,19 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::Home;
-use hostler_testkit::raw::Raw;
+use common::TestHome;
+use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// What VS Code 1.139 offers.
-const OFFERED: [&str; 5] = ["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"];
+const OFFERED_VERSIONS: [&str; 5] = ["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"];
 
 /// Connects as VS Code does. Answers the client id, too.
-async fn editor(url: &str) -> (Raw, String) {
-    let mut raw = Raw::connect(url).await;
+async fn editor(url: &str) -> (RawClient, String) {
+    let mut raw = RawClient::connect(url).await;
     let id = Uuid::new_v4().to_string();
-    let result = raw.call("initialize", hello(&id, &OFFERED)).await.unwrap();
+    let result = raw.call("initialize", hello(&id, &OFFERED_VERSIONS)).await.unwrap();
     assert_eq!(result["protocolVersion"], "0.9.0");
     (raw, id)
 }
@@ -41,7 +41,7 @@ fn dispatch(channel: &str, seq: u64, action: &Value) -> String {
 }
 
 /// The next notification of a kind.
-async fn notice(raw: &mut Raw, method: &str) -> Value {
+async fn notice(raw: &mut RawClient, method: &str) -> Value {
     loop {
         let mut message = raw.receive().await.expect("the host does not hang up");
         if message["method"] == method {
@@ -52,11 +52,11 @@ async fn notice(raw: &mut Raw, method: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_frame_of_a_recorded_editor_is_answered() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let work = format!("file://{}", home.work().display());
     let recording = include_str!("data/vscode-client.jsonl").replace("%WORK%", &work);
-    let mut raw = Raw::connect(&host.url()).await;
+    let mut raw = RawClient::connect(&host.url()).await;
     let (mut answers, mut actions) = (HashMap::new(), Vec::new());
     for line in recording.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
@@ -93,13 +93,13 @@ async fn every_frame_of_a_recorded_editor_is_answered() {
     let said: String = actions.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
     assert_eq!(said, "echo: hello deltas=20 gap=20");
     // Of its two sessions one was given up before it began.
-    assert_eq!(host.peer().await.listed().await, ["claude:/e70f0b18-485e-4527-a746-11aa6133a524"]);
+    assert_eq!(host.connect().await.list_sessions().await, ["claude:/e70f0b18-485e-4527-a746-11aa6133a524"]);
     host.stop().await;
 }
 
 #[tokio::test]
 async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut watcher, _) = editor(&host.url()).await;
     let (mut raw, client) = editor(&host.url()).await;
@@ -128,11 +128,11 @@ async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
     let state = raw.call("subscribe", json!({"channel": uris[2]})).await.unwrap()["snapshot"]["state"].take();
     let chat = state["defaultChat"].as_str().unwrap().to_owned();
     raw.call("subscribe", json!({"channel": chat})).await.unwrap();
-    raw.say(&chat, "hello").await;
+    raw.send_message(&chat, "hello").await;
     let added = notice(&mut watcher, "root/sessionAdded").await;
     assert_eq!((&added["summary"]["resource"], &added["summary"]["title"]), (&json!(uris[2]), &json!("hello")));
-    raw.action("chat/turnComplete").await;
-    assert_eq!(raw.action("session/isReadChanged").await.1["isRead"], false);
+    raw.wait_for_action("chat/turnComplete").await;
+    assert_eq!(raw.wait_for_action("session/isReadChanged").await.1["isRead"], false);
     // Disposed drafts are gone: neither the watcher nor the list has ever heard of them.
     let listed = watcher.call("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed:#}");
@@ -145,9 +145,9 @@ async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
 
 #[tokio::test]
 async fn private_methods_are_refused_and_channels_that_are_not_there_are_named() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
-    let mut early = Raw::connect(&host.url()).await;
+    let mut early = RawClient::connect(&host.url()).await;
     assert_eq!(early.call("_vscodeUpgrade", json!({})).await.unwrap_err()["code"], -32601);
     assert_eq!(early.call("ping", json!({"channel": "ahp-root://"})).await, Ok(Value::Null));
     let (mut raw, _) = editor(&host.url()).await;
@@ -165,7 +165,7 @@ async fn private_methods_are_refused_and_channels_that_are_not_there_are_named()
             assert!(error["message"].as_str().unwrap().contains(method), "{error}");
         }
     }
-    let (session, _) = raw.create(&home.work()).await;
+    let (session, _) = raw.create_session(&home.work()).await;
     for rest in ["changeset/uncommitted", "changeset/session", "changeset/turn/request_1", "changeset/compare/a/b"] {
         let channel = format!("{session}/{rest}");
         let error = raw.call("subscribe", json!({"channel": channel})).await.unwrap_err();
@@ -178,7 +178,7 @@ async fn private_methods_are_refused_and_channels_that_are_not_there_are_named()
 
 #[tokio::test]
 async fn what_has_no_channel_and_is_not_known_does_no_harm() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, client) = editor(&host.url()).await;
     raw.send(notification("setClientManagedSettingsPermissions", &json!({"permissions": {}}))).await;
@@ -205,18 +205,18 @@ async fn what_has_no_channel_and_is_not_known_does_no_harm() {
 
 #[tokio::test]
 async fn an_editor_comes_back_without_naming_the_root_and_misses_nothing() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, client) = editor(&host.url()).await;
-    let (session, chat) = raw.create(&home.work()).await;
+    let (session, chat) = raw.create_session(&home.work()).await;
     let seen = raw.call("subscribe", json!({"channel": session})).await.unwrap()["snapshot"]["fromSeq"].take();
     drop(raw);
     let (mut other, _) = editor(&host.url()).await;
     other.call("subscribe", json!({"channel": chat})).await.unwrap();
-    other.say(&chat, "hello").await;
-    other.action("chat/turnComplete").await;
+    other.send_message(&chat, "hello").await;
+    other.wait_for_action("chat/turnComplete").await;
 
-    let mut back = Raw::connect(&host.url()).await;
+    let mut back = RawClient::connect(&host.url()).await;
     let missing = format!("{session}/changeset/session");
     let params = json!({"clientId": client, "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://", session, chat, missing]});
     let result = back.call("reconnect", params.clone()).await.unwrap();
@@ -229,28 +229,28 @@ async fn an_editor_comes_back_without_naming_the_root_and_misses_nothing() {
         "{missed:?}"
     );
     // Whoever is not known begins anew on the same connection.
-    let mut stranger = Raw::connect(&host.url()).await;
+    let mut stranger = RawClient::connect(&host.url()).await;
     let unknown = json!({"clientId": "nobody", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://"]});
     assert_eq!(stranger.call("reconnect", unknown).await.unwrap_err()["code"], -32008);
-    stranger.call("initialize", hello("nobody", &OFFERED)).await.unwrap();
+    stranger.call("initialize", hello("nobody", &OFFERED_VERSIONS)).await.unwrap();
     host.stop().await;
 }
 
 #[tokio::test]
 async fn of_the_versions_that_editors_offer_the_highest_known_one_is_spoken() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     for (offered, spoken) in [
-        (&OFFERED[..], "0.9.0"),
+        (&OFFERED_VERSIONS[..], "0.9.0"),
         (&["0.9.0", "0.8.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"][..], "0.9.0"),
         (&["1.0.0", "0.9.0"][..], "1.0.0"),
     ] {
-        let result = Raw::connect(&host.url()).await.call("initialize", hello("a", offered)).await.unwrap();
+        let result = RawClient::connect(&host.url()).await.call("initialize", hello("a", offered)).await.unwrap();
         assert_eq!(result["protocolVersion"], spoken);
     }
     // VS Code 1.134 and 1.130.
     for offered in [&["0.8.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"][..], &["0.6.0"][..]] {
-        let error = Raw::connect(&host.url()).await.call("initialize", hello("b", offered)).await.unwrap_err();
+        let error = RawClient::connect(&host.url()).await.call("initialize", hello("b", offered)).await.unwrap_err();
         assert_eq!(error["code"], -32005);
         assert_eq!(error["data"]["supportedVersions"], json!(["^1.0.0", "^0.9.0"]));
         assert!(error["message"].as_str().unwrap().contains("VS Code: 1.136 or later"), "{error}");
@@ -260,12 +260,12 @@ async fn of_the_versions_that_editors_offer_the_highest_known_one_is_spoken() {
 
 #[tokio::test]
 async fn the_list_says_what_a_session_does_and_that_it_does_it_no_longer() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut watcher, _) = editor(&host.url()).await;
     let (mut raw, _) = editor(&host.url()).await;
-    let (session, chat) = raw.create(&home.work()).await;
-    raw.say(&chat, "hello").await;
+    let (session, chat) = raw.create_session(&home.work()).await;
+    raw.send_message(&chat, "hello").await;
     let added = notice(&mut watcher, "root/sessionAdded").await;
     assert_eq!(added["summary"]["activity"], "Starting Claude Code");
     // An absent text means no change, so it is told as an empty one.
@@ -282,26 +282,26 @@ async fn the_list_says_what_a_session_does_and_that_it_does_it_no_longer() {
 
 #[tokio::test]
 async fn a_persons_command_runs_although_the_editor_attaches_the_open_file() {
-    let home = Home::new();
+    let home = TestHome::new();
     std::fs::write(home.work().join("open.txt"), "x").unwrap();
     let host = home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
     let (mut raw, _) = editor(&host.url()).await;
-    let (_, chat) = raw.create(&home.work()).await;
+    let (_, chat) = raw.create_session(&home.work()).await;
     let open = format!("file://{}", home.work().join("open.txt").display());
     let attached = json!({"type": "resource", "uri": open, "label": "file:open.txt", "displayKind": "document"});
     let message = json!({"text": "!ls", "origin": {"kind": "user"}, "attachments": [attached]});
     let action = json!({"type": "chat/turnStarted", "turnId": "request_1", "startedAt": "2026-11-15T08:00:00.000Z",
                         "message": message});
     raw.send(dispatch(&chat, 1, &action)).await;
-    let done = raw.action("chat/toolCallComplete").await.1;
+    let done = raw.wait_for_action("chat/toolCallComplete").await.1;
     assert_eq!(done["result"]["content"][0]["text"], "open.txt\n", "{done:#}");
-    raw.action("chat/turnComplete").await;
+    raw.wait_for_action("chat/turnComplete").await;
     host.stop().await;
 }
 
 #[tokio::test]
 async fn every_word_that_can_be_picked_has_one_for_people() {
-    let home = Home::new();
+    let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, _) = editor(&host.url()).await;
     let work = format!("file://{}", home.work().display());

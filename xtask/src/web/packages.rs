@@ -12,17 +12,17 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 /// Sees to it that `node_modules` is what the lockfile says.
-pub(super) fn ensure(web: &Path, tools: &Path) -> Result<()> {
+pub(super) fn ensure_node_modules(web: &Path, tools: &Path) -> Result<()> {
     let link = web.join("node_modules");
     if link.is_dir() && !link.is_symlink() {
         // Somebody works with npm here; it is theirs.
         return npm_install(web);
     }
-    point(&link, &installed(web, tools)?.join("node_modules"))
+    replace_symlink(&link, &ensure_install(web, tools)?.join("node_modules"))
 }
 
 /// The directory with the packages of this lockfile, which are fetched if they are not there yet.
-fn installed(web: &Path, tools: &Path) -> Result<PathBuf> {
+fn ensure_install(web: &Path, tools: &Path) -> Result<PathBuf> {
     let read = |directory: &Path| std::fs::read(directory.join("package-lock.json"));
     let lock = read(web).with_context(|| format!("{} has no package-lock.json", web.display()))?;
     let mut hasher = DefaultHasher::new();
@@ -75,7 +75,7 @@ fn npm_install(directory: &Path) -> Result<()> {
 
 /// Makes a link point somewhere, whatever it pointed to before.
 #[cfg(unix)]
-fn point(link: &Path, to: &Path) -> Result<()> {
+fn replace_symlink(link: &Path, to: &Path) -> Result<()> {
     if std::fs::read_link(link).is_ok_and(|found| found == to) {
         return Ok(());
     }
@@ -99,7 +99,7 @@ mod tests {
         let (web, tools) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::write(web.path().join("package-lock.json"), "one").unwrap();
         // It cannot be fetched: there is no package.json.
-        assert!(ensure(web.path(), tools.path()).is_err());
+        assert!(ensure_node_modules(web.path(), tools.path()).is_err());
         assert_eq!(std::fs::read_dir(tools.path()).unwrap().count(), 0, "nothing half-made is left");
 
         let mut hasher = DefaultHasher::new();
@@ -107,7 +107,7 @@ mod tests {
         let home = tools.path().join(format!("web-{:016x}", hasher.finish()));
         std::fs::create_dir_all(home.join("node_modules")).unwrap();
         std::fs::write(home.join("package-lock.json"), "one").unwrap();
-        ensure(web.path(), tools.path()).unwrap();
+        ensure_node_modules(web.path(), tools.path()).unwrap();
         assert_eq!(std::fs::read_link(web.path().join("node_modules")).unwrap(), home.join("node_modules"));
     }
 
@@ -115,8 +115,8 @@ mod tests {
     fn a_link_into_an_older_install_is_replaced() {
         let web = tempfile::tempdir().unwrap();
         let link = web.path().join("node_modules");
-        point(&link, &web.path().join("gone")).unwrap();
-        point(&link, &web.path().join("new")).unwrap();
+        replace_symlink(&link, &web.path().join("gone")).unwrap();
+        replace_symlink(&link, &web.path().join("new")).unwrap();
         assert_eq!(std::fs::read_link(&link).unwrap(), web.path().join("new"));
     }
 }

@@ -3,43 +3,43 @@
 use ahp_types::StateAction;
 use serde_json::Value;
 
-use super::By::{Client, Host, Itself, ToolOwner};
+use super::AllowedSender::{Client, Host, OwnClient, ToolOwner};
 use super::ChannelKind::{
     Annotations, AutomationRun, Automations, Canvas, Changeset, Chat, ResourceWatch, Root, Session, Terminal,
 };
-use super::Here::{Lacks, Offered};
-use super::{By, ChannelKind, Here, Since};
+use super::HostSupport::{NotOffered, Offered};
+use super::{AllowedSender, ChannelKind, HostSupport, SinceVersion};
 
 /// What is known about an action.
 #[derive(Debug)]
-pub(crate) struct Action {
+pub(crate) struct ActionRow {
     pub(crate) name: &'static str,
     /// Where it belongs.
     pub(crate) channels: &'static [ChannelKind],
-    pub(crate) by: By,
-    pub(crate) since: Since,
-    pub(crate) here: Here,
+    pub(crate) allowed_sender: AllowedSender,
+    pub(crate) since: SinceVersion,
+    pub(crate) support: HostSupport,
     /// When it is accepted; empty if always, or if only the host says it.
-    pub(crate) when: &'static str,
+    pub(crate) precondition: &'static str,
     /// Reads it, for the reason why it cannot be read.
-    form: fn(Value) -> serde_json::Result<StateAction>,
+    parse: fn(Value) -> serde_json::Result<StateAction>,
 }
 
-impl Action {
+impl ActionRow {
     /// Why a value is no such action.
-    pub(crate) fn malformation(&self, value: Value) -> Option<serde_json::Error> {
-        (self.form)(value).err()
+    pub(crate) fn parse_error(&self, value: Value) -> Option<serde_json::Error> {
+        (self.parse)(value).err()
     }
 }
 
 macro_rules! actions {
     ($($variant:ident $name:literal $channels:tt $by:ident $since:tt $here:expr, $when:literal;)+) => {
         /// All actions.
-        pub(crate) static ALL: &[&Action] = &[$(&rows::$variant),+];
+        pub(crate) static ALL: &[&ActionRow] = &[$(&rows::$variant),+];
 
         /// The row of an action; `None` if the protocol's types do not know it. The compiler sees to it that every
         /// action of the union has one.
-        pub(crate) fn row(action: &StateAction) -> Option<&'static Action> {
+        pub(crate) fn row(action: &StateAction) -> Option<&'static ActionRow> {
             match action {
                 $(StateAction::$variant(_) => Some(&rows::$variant),)+
                 StateAction::Unknown(_) => None,
@@ -49,14 +49,14 @@ macro_rules! actions {
         #[allow(non_upper_case_globals, reason = "each row has the name of its action")]
         mod rows {
             use super::*;
-            $(pub(super) static $variant: Action = Action {
+            $(pub(super) static $variant: ActionRow = ActionRow {
                 name: $name,
                 channels: &$channels,
-                by: $by,
-                since: Since $since,
-                here: $here,
-                when: $when,
-                form: |value| serde_json::from_value(value).map(StateAction::$variant),
+                allowed_sender: $by,
+                since: SinceVersion $since,
+                support: $here,
+                precondition: $when,
+                parse: |value| serde_json::from_value(value).map(StateAction::$variant),
             };)+
         }
 
@@ -68,53 +68,53 @@ macro_rules! actions {
 }
 
 /// The row of the action with this name.
-pub(crate) fn named(name: &str) -> Option<&'static Action> {
+pub(crate) fn find_by_name(name: &str) -> Option<&'static ActionRow> {
     ALL.iter().find(|action| action.name == name).copied()
 }
 
-const CHATS: Here = Lacks("several chats in a session");
-const DIRECTORIES: Here = Lacks("another first directory for a session, or directories of a chat");
-const CHANGESETS: Here = Lacks("changesets");
-const CANVASES: Here = Lacks("canvases");
-const AUTOMATIONS: Here = Lacks("automations");
-const CUSTOMIZATIONS: Here = Lacks("customizations");
-const MCP: Here = Lacks("MCP servers that clients start and stop");
-const MCP_AUTH: Here = Lacks("sign-ins for MCP servers");
+const MULTIPLE_CHATS: HostSupport = NotOffered("several chats in a session");
+const CHAT_DIRECTORIES: HostSupport = NotOffered("another first directory for a session, or directories of a chat");
+const CHANGESETS: HostSupport = NotOffered("changesets");
+const CANVASES: HostSupport = NotOffered("canvases");
+const AUTOMATIONS: HostSupport = NotOffered("automations");
+const CUSTOMIZATIONS: HostSupport = NotOffered("customizations");
+const MCP_SERVERS: HostSupport = NotOffered("MCP servers that clients start and stop");
+const MCP_AUTH: HostSupport = NotOffered("sign-ins for MCP servers");
 
 actions! {
     RootAgentsChanged "root/agentsChanged" [Root] Host (0, 1, 0) Offered, "";
-    RootActiveSessionsChanged "root/activeSessionsChanged" [Root] Host (0, 1, 0) Lacks("a count of sessions"), "";
+    RootActiveSessionsChanged "root/activeSessionsChanged" [Root] Host (0, 1, 0) NotOffered("a count of sessions"), "";
     RootTerminalsChanged "root/terminalsChanged" [Root] Host (0, 1, 0) Offered, "";
     RootConfigChanged "root/configChanged" [Root] Client (0, 1, 0) Offered, "all values together stay below 1 MiB";
 
     SessionReady "session/ready" [Session] Host (0, 1, 0) Offered, "";
-    SessionCreationFailed "session/creationFailed" [Session] Host (0, 1, 0) Lacks("sessions that fail for good: a start that failed is a failed turn, and the next message tries again"), "";
+    SessionCreationFailed "session/creationFailed" [Session] Host (0, 1, 0) NotOffered("sessions that fail for good: a start that failed is a failed turn, and the next message tries again"), "";
     SessionChatAdded "session/chatAdded" [Session] Host (0, 4, 0) Offered, "";
-    SessionChatRemoved "session/chatRemoved" [Session] Host (0, 4, 0) CHATS, "";
+    SessionChatRemoved "session/chatRemoved" [Session] Host (0, 4, 0) MULTIPLE_CHATS, "";
     SessionChatUpdated "session/chatUpdated" [Session] Host (0, 4, 0) Offered, "";
-    SessionChatsReordered "session/chatsReordered" [Session] Host (0, 9, 0) CHATS, "";
-    SessionDefaultChatChanged "session/defaultChatChanged" [Session] Host (0, 4, 0) CHATS, "";
+    SessionChatsReordered "session/chatsReordered" [Session] Host (0, 9, 0) MULTIPLE_CHATS, "";
+    SessionDefaultChatChanged "session/defaultChatChanged" [Session] Host (0, 4, 0) MULTIPLE_CHATS, "";
     // VS Code renames a chat by saying this on the chat's channel.
     SessionTitleChanged "session/titleChanged" [Session, Chat] Client (0, 1, 0) Offered, "the title has 1 to 1000 bytes";
-    SessionServerToolsChanged "session/serverToolsChanged" [Session] Host (0, 1, 0) Lacks("a list of the agent's tools"), "";
-    SessionActiveClientSet "session/activeClientSet" [Session] Itself (0, 5, 0) Offered, "";
-    SessionActiveClientRemoved "session/activeClientRemoved" [Session] Itself (0, 5, 0) Offered, "the client is active in the session";
+    SessionServerToolsChanged "session/serverToolsChanged" [Session] Host (0, 1, 0) NotOffered("a list of the agent's tools"), "";
+    SessionActiveClientSet "session/activeClientSet" [Session] OwnClient (0, 5, 0) Offered, "";
+    SessionActiveClientRemoved "session/activeClientRemoved" [Session] OwnClient (0, 5, 0) Offered, "the client is active in the session";
     SessionWorkingDirectorySet "session/workingDirectorySet" [Session] Client (0, 7, 0) Offered, "the directory exists and is named as the host names it";
     SessionWorkingDirectoryRemoved "session/workingDirectoryRemoved" [Session] Client (0, 7, 0) Offered, "the directory is one of the session's, and not the first";
-    SessionWorkingDirectoryReplaced "session/workingDirectoryReplaced" [Session] Client (0, 8, 0) DIRECTORIES, "";
+    SessionWorkingDirectoryReplaced "session/workingDirectoryReplaced" [Session] Client (0, 8, 0) CHAT_DIRECTORIES, "";
     SessionInputNeededSet "session/inputNeededSet" [Session] Host (0, 5, 1) Offered, "";
     SessionInputNeededRemoved "session/inputNeededRemoved" [Session] Host (0, 5, 1) Offered, "";
     SessionCustomizationsChanged "session/customizationsChanged" [Session] Host (0, 1, 0) CUSTOMIZATIONS, "";
     SessionCustomizationUpdated "session/customizationUpdated" [Session] Host (0, 1, 0) CUSTOMIZATIONS, "";
     SessionCustomizationRemoved "session/customizationRemoved" [Session] Host (0, 2, 0) CUSTOMIZATIONS, "";
     SessionCustomizationToggled "session/customizationToggled" [Session] Client (0, 1, 0) CUSTOMIZATIONS, "";
-    SessionMcpServerStateChanged "session/mcpServerStateChanged" [Session] Host (0, 3, 0) MCP, "";
-    SessionMcpServerStartRequested "session/mcpServerStartRequested" [Session] Client (0, 5, 2) MCP, "";
-    SessionMcpServerStopRequested "session/mcpServerStopRequested" [Session] Client (0, 5, 2) MCP, "";
-    SessionMcpServerBackgroundRequested "session/mcpServerBackgroundRequested" [Session] Client (0, 9, 0) MCP, "";
+    SessionMcpServerStateChanged "session/mcpServerStateChanged" [Session] Host (0, 3, 0) MCP_SERVERS, "";
+    SessionMcpServerStartRequested "session/mcpServerStartRequested" [Session] Client (0, 5, 2) MCP_SERVERS, "";
+    SessionMcpServerStopRequested "session/mcpServerStopRequested" [Session] Client (0, 5, 2) MCP_SERVERS, "";
+    SessionMcpServerBackgroundRequested "session/mcpServerBackgroundRequested" [Session] Client (0, 9, 0) MCP_SERVERS, "";
     SessionIsReadChanged "session/isReadChanged" [Session] Client (0, 1, 0) Offered, "";
     SessionIsArchivedChanged "session/isArchivedChanged" [Session] Client (0, 1, 0) Offered, "";
-    SessionActivityChanged "session/activityChanged" [Session] Host (0, 1, 0) Lacks("an activity of the session: its chats have theirs"), "";
+    SessionActivityChanged "session/activityChanged" [Session] Host (0, 1, 0) NotOffered("an activity of the session: its chats have theirs"), "";
     SessionChangesetsChanged "session/changesetsChanged" [Session] Host (0, 2, 0) CHANGESETS, "";
     SessionConfigChanged "session/configChanged" [Session] Client (0, 1, 0) Offered, "the keys may be changed and the values are the schema's";
     SessionMetaChanged "session/metaChanged" [Session] Host (0, 1, 0) Offered, "";
@@ -134,7 +134,7 @@ actions! {
     ChatToolCallConfirmed "chat/toolCallConfirmed" [Chat] Client (0, 4, 0) Offered, "the call waits for a confirmation; the first answer wins";
     ChatToolCallContentChanged "chat/toolCallContentChanged" [Chat] ToolOwner (0, 4, 0) Offered, "";
     ChatToolCallComplete "chat/toolCallComplete" [Chat] ToolOwner (0, 4, 0) Offered, "";
-    ChatToolCallResultConfirmed "chat/toolCallResultConfirmed" [Chat] Client (0, 4, 0) Lacks("results that wait for a confirmation"), "";
+    ChatToolCallResultConfirmed "chat/toolCallResultConfirmed" [Chat] Client (0, 4, 0) NotOffered("results that wait for a confirmation"), "";
     ChatToolCallAuthRequired "chat/toolCallAuthRequired" [Chat] Host (0, 6, 0) MCP_AUTH, "";
     ChatToolCallAuthResolved "chat/toolCallAuthResolved" [Chat] Host (0, 6, 0) MCP_AUTH, "";
     ChatInputRequested "chat/inputRequested" [Chat] Host (0, 4, 0) Offered, "";
@@ -144,17 +144,17 @@ actions! {
     ChatPendingMessageRemoved "chat/pendingMessageRemoved" [Chat] Client (0, 4, 0) Offered, "the message waits";
     ChatQueuedMessagesReordered "chat/queuedMessagesReordered" [Chat] Client (0, 4, 0) Offered, "a message is queued";
     ChatDraftChanged "chat/draftChanged" [Chat] Client (0, 5, 0) Offered, "";
-    ChatTruncated "chat/truncated" [Chat] Client (0, 4, 0) Lacks("truncation of a chat"), "";
+    ChatTruncated "chat/truncated" [Chat] Client (0, 4, 0) NotOffered("truncation of a chat"), "";
     ChatTurnsLoaded "chat/turnsLoaded" [Chat] Host (0, 5, 1) Offered, "";
     ChatActivityChanged "chat/activityChanged" [Chat] Host (0, 5, 0) Offered, "";
     ChatIsReadChanged "chat/isReadChanged" [Chat] Client (0, 9, 0) Offered, "";
     ChatIsArchivedChanged "chat/isArchivedChanged" [Chat] Client (0, 9, 0) Offered, "";
-    ChatMovableChanged "chat/movableChanged" [Chat] Host (0, 9, 0) CHATS, "";
+    ChatMovableChanged "chat/movableChanged" [Chat] Host (0, 9, 0) MULTIPLE_CHATS, "";
     ChatChangesetsChanged "chat/changesetsChanged" [Chat] Host (0, 9, 0) CHANGESETS, "";
     ChatBackgroundWorkSet "chat/backgroundWorkSet" [Chat] Host (0, 9, 0) Offered, "";
     ChatBackgroundWorkRemoved "chat/backgroundWorkRemoved" [Chat] Host (0, 9, 0) Offered, "";
-    ChatWorkingDirectorySet "chat/workingDirectorySet" [Chat] Client (0, 7, 0) DIRECTORIES, "";
-    ChatWorkingDirectoryRemoved "chat/workingDirectoryRemoved" [Chat] Client (0, 7, 0) DIRECTORIES, "";
+    ChatWorkingDirectorySet "chat/workingDirectorySet" [Chat] Client (0, 7, 0) CHAT_DIRECTORIES, "";
+    ChatWorkingDirectoryRemoved "chat/workingDirectoryRemoved" [Chat] Client (0, 7, 0) CHAT_DIRECTORIES, "";
     ChatCanvasesChanged "chat/canvasesChanged" [Chat] Host (0, 10, 0) CANVASES, "";
 
     ChangesetStatusChanged "changeset/statusChanged" [Changeset] Host (0, 2, 0) CHANGESETS, "";

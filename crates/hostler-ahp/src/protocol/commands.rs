@@ -2,12 +2,12 @@
 
 use ahp_types::errors::json_rpc_error_codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
 
-use super::Here::{self, Lacks, Offered};
+use super::HostSupport::{self, NotOffered, Offered};
 use crate::rpc::RpcError;
 
 /// What is known about a command.
 #[derive(Debug)]
-pub(crate) struct Command {
+pub(crate) struct CommandRow {
     pub(crate) name: &'static str,
     /// The channel that it is about.
     pub(crate) channel: &'static str,
@@ -16,44 +16,44 @@ pub(crate) struct Command {
     pub(crate) result: &'static str,
     /// The codes of its own errors.
     pub(crate) errors: &'static [i32],
-    pub(crate) here: Here,
+    pub(crate) support: HostSupport,
     /// The code of the refusal where it is not offered.
-    pub(crate) refusal: i32,
+    pub(crate) refusal_code: i32,
 }
 
 /// The row of a command that this host carries out.
 ///
 /// # Errors
 /// The answer, if it does not.
-pub(crate) fn offered(method: &str) -> Result<&'static Command, RpcError> {
+pub(crate) fn require_offered(method: &str) -> Result<&'static CommandRow, RpcError> {
     let Some(command) = ALL.iter().find(|command| command.name == method) else {
         return Err(RpcError::unknown_method(method));
     };
-    match command.here {
+    match command.support {
         Offered => Ok(command),
-        Lacks(what) => Err(RpcError::new(command.refusal, format!("this host does not offer {what}"))),
+        NotOffered(what) => Err(RpcError::new(command.refusal_code, format!("this host does not offer {what}"))),
     }
 }
 
 macro_rules! commands {
     ($($name:literal $channel:literal $params:literal => $result:literal $errors:tt $here:expr $(, $refusal:ident)?;)+) => {
         /// All commands.
-        pub(crate) static ALL: &[Command] = &[$(Command {
+        pub(crate) static ALL: &[CommandRow] = &[$(CommandRow {
             name: $name,
             channel: $channel,
             params: $params,
             result: $result,
             errors: &$errors,
-            here: $here,
-            refusal: commands!(@refusal $($refusal)?),
+            support: $here,
+            refusal_code: commands!(@refusal $($refusal)?),
         }),+];
     };
     (@refusal) => { METHOD_NOT_FOUND };
     (@refusal $refusal:ident) => { $refusal };
 }
 
-const CHATS: Here = Lacks("several chats in a session");
-const AUTOMATIONS: Here = Lacks("automations");
+const MULTIPLE_CHATS: HostSupport = NotOffered("several chats in a session");
+const AUTOMATIONS: HostSupport = NotOffered("automations");
 
 commands! {
     "initialize" "root" "protocolVersions, clientId, clientInfo?, initialSubscriptions?" => "protocolVersion, serverSeq, snapshots, serverInfo, defaultDirectory, completionTriggerCharacters, terminalCommandPrefix?" [-32005] Offered;
@@ -64,8 +64,8 @@ commands! {
     "createSession" "the new session" "provider?, workingDirectories?, config?, activeClient?, progressToken?" => "null" [-32002, -32003, -32007, -32602] Offered;
     "disposeSession" "session" "" => "null" [-32001] Offered;
     "createChat" "session" "chat: the default chat" => "null" [-32001, -32602] Offered;
-    "disposeChat" "chat" "" => "" [-32602] CHATS, INVALID_PARAMS;
-    "moveChat" "chat" "destination" => "" [-32602] CHATS, INVALID_PARAMS;
+    "disposeChat" "chat" "" => "" [-32602] MULTIPLE_CHATS, INVALID_PARAMS;
+    "moveChat" "chat" "destination" => "" [-32602] MULTIPLE_CHATS, INVALID_PARAMS;
     "fetchTurns" "chat" "cursor?" => "{}, after `chat/turnsLoaded` for the asking connection only" [-32001, -32602] Offered;
     "completions" "chat" "kind, text, offset" => "items" [-32001, -32602] Offered;
     "resolveSessionConfig" "root" "provider?, workingDirectory?, config?" => "schema, values" [-32002, -32602] Offered;
@@ -83,7 +83,7 @@ commands! {
     "resourceMkdir" "root" "uri" => "{}" [-32008, -32009, -32010, -32602, -32603] Offered;
     "resourceRequest" "root" "uri, read?, write?" => "{}" [-32008, -32009, -32602, -32603] Offered;
     "createResourceWatch" "root" "uri, recursive?, excludes?, includes?" => "channel" [-32008, -32009, -32602] Offered;
-    "invokeChangesetOperation" "changeset" "operationId, target?" => "" [-32601] Lacks("changesets");
+    "invokeChangesetOperation" "changeset" "operationId, target?" => "" [-32601] NotOffered("changesets");
     "listAutomationTriggerDefinitions" "automations" "" => "" [-32601] AUTOMATIONS;
     "runAutomation" "automations" "automation" => "" [-32601] AUTOMATIONS;
     "fetchAutomationRuns" "automations" "automation, cursor?" => "" [-32601] AUTOMATIONS;

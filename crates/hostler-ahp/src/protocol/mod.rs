@@ -1,21 +1,21 @@
 //! The protocol as one table: which actions, commands and notifications there are, since when, who may say them, and what
 //! this host offers of them. Dispatch checks, version filters and `docs/ahp.md` are made from it.
 
+mod action_limits;
 pub(crate) mod actions;
-mod bounds;
-mod check;
 pub(crate) mod commands;
-mod docs;
+mod dispatch_check;
 pub(crate) mod notifications;
+mod reference;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use check::check;
-pub use docs::reference;
+pub(crate) use dispatch_check::check_dispatch;
+pub use reference::protocol_reference;
 
 /// The version of the protocol that brought something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Since(pub(crate) u64, pub(crate) u64, pub(crate) u64);
+pub(crate) struct SinceVersion(pub(crate) u64, pub(crate) u64, pub(crate) u64);
 
 /// The kinds of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl ChannelKind {
             ("ahp-automations:", ChannelKind::Automations),
             ("ahp-automation-run:", ChannelKind::AutomationRun),
         ];
-        if channel == hostler_engine::ROOT {
+        if channel == hostler_engine::ROOT_CHANNEL_URI {
             return Some(Self::Root);
         }
         if hostler_engine::is_terminal_channel(channel) {
@@ -79,19 +79,19 @@ impl ChannelKind {
 
 /// Who may dispatch an action. The host may say everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum AllowedSender {
     Host,
     Client,
     /// Only the client that the action speaks for.
-    Itself,
+    OwnClient,
     /// Only the client whose tool it is about, and this host lets no client run tools.
     ToolOwner,
 }
 
 /// What this host makes of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Here {
+pub(crate) enum HostSupport {
     Offered,
     /// This host does not offer what it belongs to. Nothing that it advertises says otherwise.
-    Lacks(&'static str),
+    NotOffered(&'static str),
 }

@@ -1,23 +1,23 @@
 //! The notifications, one row each.
 
-use hostler_engine::NoticeKind;
+use hostler_engine::HostNotificationKind;
 
-use super::Here::{self, Lacks, Offered};
-use super::Since;
+use super::HostSupport::{self, NotOffered, Offered};
+use super::SinceVersion;
 
 /// What is known about a notification.
 #[derive(Debug)]
-pub(crate) struct Notification {
+pub(crate) struct NotificationRow {
     pub(crate) name: &'static str,
-    pub(crate) from: From,
-    pub(crate) since: Since,
-    pub(crate) here: Here,
-    pub(crate) what: &'static str,
+    pub(crate) sender: NotificationSender,
+    pub(crate) since: SinceVersion,
+    pub(crate) support: HostSupport,
+    pub(crate) description: &'static str,
 }
 
 /// Who sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum NotificationSender {
     Host,
     Client,
 }
@@ -25,13 +25,13 @@ pub(crate) enum From {
 macro_rules! notifications {
     ($($row:ident $name:literal $from:ident $since:tt $here:expr, $what:literal;)+) => {
         /// All notifications.
-        pub(crate) static ALL: &[&Notification] = &[$(&$row),+];
-        $(pub(crate) static $row: Notification =
-            Notification { name: $name, from: From::$from, since: Since $since, here: $here, what: $what };)+
+        pub(crate) static ALL: &[&NotificationRow] = &[$(&$row),+];
+        $(pub(crate) static $row: NotificationRow =
+            NotificationRow { name: $name, sender: NotificationSender::$from, since: SinceVersion $since, support: $here, description: $what };)+
     };
 }
 
-const TELEMETRY: Here = Lacks("telemetry beyond its log");
+const TELEMETRY: HostSupport = NotOffered("telemetry beyond its log");
 
 notifications! {
     DISPATCH_ACTION "dispatchAction" Client (0, 1, 0) Offered, "a wish to change something; the answer is an envelope";
@@ -48,12 +48,12 @@ notifications! {
 }
 
 /// The row of a catalogue event.
-pub(crate) fn row(kind: &NoticeKind) -> &'static Notification {
+pub(crate) fn row_for(kind: &HostNotificationKind) -> &'static NotificationRow {
     match kind {
-        NoticeKind::SignInOver(_) => &AUTH_REQUIRED,
-        NoticeKind::Progress(_) => &PROGRESS,
-        NoticeKind::SessionAdded(_) => &SESSION_ADDED,
-        NoticeKind::SessionRemoved(_) => &SESSION_REMOVED,
-        NoticeKind::SessionSummaryChanged { .. } => &SESSION_SUMMARY_CHANGED,
+        HostNotificationKind::SignInExpired(_) => &AUTH_REQUIRED,
+        HostNotificationKind::Progress(_) => &PROGRESS,
+        HostNotificationKind::SessionAdded(_) => &SESSION_ADDED,
+        HostNotificationKind::SessionRemoved(_) => &SESSION_REMOVED,
+        HostNotificationKind::SessionSummaryChanged { .. } => &SESSION_SUMMARY_CHANGED,
     }
 }

@@ -6,16 +6,23 @@ use ahp_types::{ActionType, StateAction};
 use hostler_engine::Dispatch;
 use serde_json::{Value, json};
 
-use super::{By, ChannelKind, Here, actions, bounds, check, commands, notifications};
+use super::{AllowedSender, ChannelKind, HostSupport, action_limits, actions, check_dispatch, commands, notifications};
 
 fn checked(kind: ChannelKind, action: Value) -> Result<(), String> {
     let name = action["type"].as_str().unwrap().to_owned();
     let action: StateAction = serde_json::from_value(action).unwrap();
     let (client_id, channel) = ("me".to_owned(), "x:/y".to_owned());
-    check(
+    check_dispatch(
         kind,
         &name,
-        &Dispatch { client_id, client_seq: 1, channel, action, from: None, contents: Default::default() },
+        &Dispatch {
+            client_id,
+            client_seq: 1,
+            channel,
+            action,
+            subscriber: None,
+            attachment_contents: Default::default(),
+        },
     )
 }
 
@@ -35,7 +42,7 @@ fn the_actions_are_those_of_the_protocols_types() {
         assert_eq!(serde_json::to_value(&kind).unwrap(), action.name);
         assert_eq!(serde_json::from_value::<ActionType>(action.name.into()).unwrap(), kind);
     }
-    let clients = actions::ALL.iter().filter(|action| action.by != By::Host).count();
+    let clients = actions::ALL.iter().filter(|action| action.allowed_sender != AllowedSender::Host).count();
     assert_eq!(clients, 47, "the protocol lets clients dispatch 47 of them");
 }
 
@@ -55,11 +62,15 @@ fn every_action_that_a_client_may_not_dispatch_is_refused_with_a_sentence() {
         // Even malformed: whether it is offered comes first.
         let home = action.channels[0];
         let reason = checked(home, json!({"type": action.name, "client": "nobody"}));
-        match (action.by, action.here) {
-            (By::Host, _) => assert!(reason.unwrap_err().contains("only hosts say it"), "{}", action.name),
-            (By::ToolOwner, _) => assert!(reason.unwrap_err().contains("tools that clients run"), "{}", action.name),
-            (_, Here::Lacks(what)) => assert_eq!(reason.unwrap_err(), format!("this host does not offer {what}")),
-            (By::Client | By::Itself, Here::Offered) => {
+        match (action.allowed_sender, action.support) {
+            (AllowedSender::Host, _) => assert!(reason.unwrap_err().contains("only hosts say it"), "{}", action.name),
+            (AllowedSender::ToolOwner, _) => {
+                assert!(reason.unwrap_err().contains("tools that clients run"), "{}", action.name)
+            }
+            (_, HostSupport::NotOffered(what)) => {
+                assert_eq!(reason.unwrap_err(), format!("this host does not offer {what}"))
+            }
+            (AllowedSender::Client | AllowedSender::OwnClient, HostSupport::Offered) => {
                 let elsewhere = checked(ChannelKind::Canvas, json!({"type": action.name}));
                 assert!(elsewhere.unwrap_err().contains("does not belong on this channel"), "{}", action.name);
             }
@@ -104,8 +115,8 @@ fn a_client_speaks_for_itself_and_for_its_user() {
 
 #[test]
 fn what_is_too_large_or_has_no_name_is_refused() {
-    let long = "x".repeat(bounds::MAX_ID + 1);
-    let fits = "x".repeat(bounds::MAX_ID);
+    let long = "x".repeat(action_limits::MAX_ID_BYTES + 1);
+    let fits = "x".repeat(action_limits::MAX_ID_BYTES);
     let chat = |action| checked(ChannelKind::Chat, action);
     assert_eq!(chat(start(&fits, &message("x"))), Ok(()));
     for id in ["", &*long] {
@@ -127,15 +138,15 @@ fn what_is_too_large_or_has_no_name_is_refused() {
             assert!(chat(action.clone()).unwrap_err().contains("has 1 to 256 bytes"), "{action}");
         }
     }
-    let text = "x".repeat(bounds::MAX_TEXT + 1);
+    let text = "x".repeat(action_limits::MAX_MESSAGE_TEXT_BYTES + 1);
     assert!(chat(start("t", &message(&text))).unwrap_err().contains("attach larger things"));
     assert!(chat(json!({"type": "chat/draftChanged", "draft": message(&text)})).is_err());
     let mut noted = message("x");
-    noted["_meta"] = json!({"k": "x".repeat(bounds::MAX_META)});
+    noted["_meta"] = json!({"k": "x".repeat(action_limits::MAX_META_BYTES)});
     assert!(chat(start("t", &noted)).unwrap_err().contains("_meta"));
-    let order = vec!["a"; bounds::MAX_ORDER + 1];
+    let order = vec!["a"; action_limits::MAX_REORDERED_MESSAGES + 1];
     assert!(chat(json!({"type": "chat/queuedMessagesReordered", "order": order})).is_err());
-    let huge = json!({"type": "session/configChanged", "config": {"k": "x".repeat(bounds::MAX_ACTION)}});
+    let huge = json!({"type": "session/configChanged", "config": {"k": "x".repeat(action_limits::MAX_ACTION_BYTES)}});
     assert!(checked(ChannelKind::Session, huge).unwrap_err().contains("at most"));
 }
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use ahp_types::ROOT_RESOURCE_URI;
 use ahp_types::commands::ResourceRequestParams;
 use ahp_types::errors::{PermissionDeniedErrorData, ahp_error_codes, json_rpc_error_codes};
-use hostler_engine::{Access, FileError, ResourceError};
+use hostler_engine::{FileAccess, FileError, ResourceError};
 
 use crate::rpc::RpcError;
 
@@ -13,19 +13,19 @@ impl From<ResourceError> for RpcError {
     fn from(error: ResourceError) -> Self {
         let sentence = error.to_string();
         match error {
-            ResourceError::Denied { uri, access, .. } => denied(uri, access, sentence),
-            ResourceError::File { error, .. } => Self::new(code(&error), sentence),
-            ResourceError::NoGrant(_) => Self::new(ahp_error_codes::NOT_FOUND, sentence),
+            ResourceError::Denied { uri, access, .. } => permission_denied(uri, access, sentence),
+            ResourceError::File { error, .. } => Self::new(error_code(&error), sentence),
+            ResourceError::GrantNotFound(_) => Self::new(ahp_error_codes::NOT_FOUND, sentence),
             ResourceError::TooMany(_) => Self::new(json_rpc_error_codes::INTERNAL_ERROR, sentence),
-            ResourceError::Pattern(_) => Self::params(sentence),
+            ResourceError::InvalidPattern(_) => Self::invalid_params(sentence),
             ResourceError::Engine(error) => error.into(),
         }
     }
 }
 
 /// Says what to ask for.
-fn denied(uri: String, access: Access, sentence: String) -> RpcError {
-    let write = (access == Access::Write).then_some(true);
+fn permission_denied(uri: String, access: FileAccess, sentence: String) -> RpcError {
+    let write = (access == FileAccess::Write).then_some(true);
     let read = write.is_none().then_some(true);
     let request = ResourceRequestParams { channel: ROOT_RESOURCE_URI.to_owned(), meta: None, uri, read, write };
     let data = PermissionDeniedErrorData { request: Some(request) };
@@ -33,17 +33,17 @@ fn denied(uri: String, access: Access, sentence: String) -> RpcError {
         .with_data(serde_json::to_value(data).unwrap_or_default())
 }
 
-fn code(error: &FileError) -> i32 {
+fn error_code(error: &FileError) -> i32 {
     match error {
-        FileError::NotFound | FileError::WrongKind | FileError::Circle => ahp_error_codes::NOT_FOUND,
-        FileError::Outside | FileError::Private | FileError::Special | FileError::Mounted => {
+        FileError::NotFound | FileError::WrongKind | FileError::LinkLoop => ahp_error_codes::NOT_FOUND,
+        FileError::Outside | FileError::Private | FileError::Special | FileError::MountPoint => {
             ahp_error_codes::PERMISSION_DENIED
         }
         FileError::AlreadyExists => ahp_error_codes::ALREADY_EXISTS,
         FileError::Conflict | FileError::Changed => ahp_error_codes::CONFLICT,
         FileError::NotEmpty
         | FileError::Nested
-        | FileError::Name(_)
+        | FileError::InvalidName(_)
         | FileError::TooLarge(_)
         | FileError::TooMany(_)
         | FileError::TooDeep(_) => json_rpc_error_codes::INVALID_PARAMS,

@@ -1,10 +1,10 @@
 //! The `resource*` commands: what clients do with files. Decoded here; carried out by the engine, or passed on to the
 //! client that has them.
 
-mod answers;
 mod error;
+mod file_op_limiter;
+mod handlers;
 mod relay;
-mod turns;
 
 use ahp_types::commands::{
     CreateResourceWatchParams, ResourceCopyParams, ResourceDeleteParams, ResourceListParams, ResourceMkdirParams,
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::decode;
 use crate::rpc::RpcError;
 
-pub(crate) use turns::Turns;
+pub(crate) use file_op_limiter::FileOpLimiter;
 
 /// One grant.
 #[derive(Debug, Deserialize)]

@@ -5,24 +5,24 @@
 use ahp_types::ROOT_RESOURCE_URI;
 use ahp_types::commands::{ContentEncoding, ResourceListResult, ResourceReadParams, ResourceResolveResult};
 use ahp_types::errors::{ahp_error_codes, json_rpc_error_codes};
-use hostler_engine::{FetchError, MAX_CONTENTS};
+use hostler_engine::{ClientFileError, MAX_RESOURCE_BYTES};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Request;
-use super::answers::encoded;
-use crate::files::contents;
-use crate::methods::value;
-use crate::reverse::{CallError, Reverse};
+use super::handlers::encode_contents;
+use crate::client_files::decode_contents;
+use crate::host_requests::{HostRequestError, HostRequests};
+use crate::methods::to_result;
 use crate::rpc::RpcError;
 
 /// How URIs of clients' files begin; the client's id and a path follow.
-const PREFIX: &str = "vscode-agent-client://";
+const CLIENT_FILE_URI_PREFIX: &str = "vscode-agent-client://";
 
 /// How many entries of a directory are passed back.
-const MAX_ENTRIES: usize = 50_000;
+const MAX_RELAYED_ENTRIES: usize = 50_000;
 
 /// Asks a client what a request says, on the channel that such requests have.
 macro_rules! pass_on {
@@ -37,7 +37,7 @@ impl Request {
     ///
     /// # Errors
     /// If it is about files of several machines.
-    pub(crate) fn owner(&self) -> Result<Option<String>, RpcError> {
+    pub(crate) fn owning_client(&self) -> Result<Option<String>, RpcError> {
         let (from, to) = match self {
             Self::Read(params) => (&params.uri, None),
             Self::Write(params) => (&params.uri, None),
@@ -51,9 +51,9 @@ impl Request {
             Self::Move(params) => (&params.source, Some(&params.destination)),
             Self::Grants | Self::Allow(_) | Self::Revoke(_) => return Ok(None),
         };
-        let owner = client_of(from);
-        match to.map(|to| client_of(to)) {
-            Some(other) if other != owner => Err(RpcError::params(
+        let owner = client_of_uri(from);
+        match to.map(|to| client_of_uri(to)) {
+            Some(other) if other != owner => Err(RpcError::invalid_params(
                 "source and destination are on different machines; read the one and write the other",
             )),
             _ => Ok(owner),
@@ -61,19 +61,19 @@ impl Request {
     }
 
     /// Has it done by the client that has the files.
-    pub(crate) async fn relay(self, to: &Reverse) -> Result<Value, RpcError> {
+    pub(crate) async fn relay(self, to: &HostRequests) -> Result<Value, RpcError> {
         let done = match self {
-            Self::Read(params) => return read(to, params).await,
+            Self::Read(params) => return relay_read(to, params).await,
             Self::List(mut params) => {
-                let list: ResourceListResult = known(pass_on!(to, "resourceList", params)?)?;
-                if list.entries.len() > MAX_ENTRIES {
-                    let sentence = format!("the directory has more than {MAX_ENTRIES} entries");
-                    return Err(RpcError::params(sentence));
+                let list: ResourceListResult = parse_answer(pass_on!(to, "resourceList", params)?)?;
+                if list.entries.len() > MAX_RELAYED_ENTRIES {
+                    let sentence = format!("the directory has more than {MAX_RELAYED_ENTRIES} entries");
+                    return Err(RpcError::invalid_params(sentence));
                 }
-                return value(&list);
+                return to_result(&list);
             }
             Self::Resolve(mut params) => {
-                return value(&known::<ResourceResolveResult>(pass_on!(to, "resourceResolve", params)?)?);
+                return to_result(&parse_answer::<ResourceResolveResult>(pass_on!(to, "resourceResolve", params)?)?);
             }
             Self::Write(mut params) => pass_on!(to, "resourceWrite", params),
             Self::Copy(mut params) => pass_on!(to, "resourceCopy", params),
@@ -81,58 +81,70 @@ impl Request {
             Self::Delete(mut params) => pass_on!(to, "resourceDelete", params),
             Self::Mkdir(mut params) => pass_on!(to, "resourceMkdir", params),
             Self::Ask(mut params) => pass_on!(to, "resourceRequest", params),
-            Self::Watch(_) => Err(RpcError::params("this host does not watch files of clients; watch them there")),
-            Self::Grants | Self::Allow(_) | Self::Revoke(_) => Err(RpcError::params("grants are the host's own")),
+            Self::Watch(_) => {
+                Err(RpcError::invalid_params("this host does not watch files of clients; watch them there"))
+            }
+            Self::Grants | Self::Allow(_) | Self::Revoke(_) => {
+                Err(RpcError::invalid_params("grants are the host's own"))
+            }
         };
         match done? {
             Value::Null | Value::Object(_) => Ok(json!({})),
-            _ => Err(nonsense()),
+            _ => Err(malformed_answer()),
         }
     }
 }
 
 /// The id in a URI of a client's file, in small letters.
-fn client_of(uri: &str) -> Option<String> {
-    let (prefix, rest) = uri.split_at_checked(PREFIX.len())?;
+fn client_of_uri(uri: &str) -> Option<String> {
+    let (prefix, rest) = uri.split_at_checked(CLIENT_FILE_URI_PREFIX.len())?;
     let id = rest.split(['/', '?', '#']).next()?;
-    prefix.eq_ignore_ascii_case(PREFIX).then(|| percent_decode_str(id).decode_utf8_lossy().to_ascii_lowercase())
+    prefix
+        .eq_ignore_ascii_case(CLIENT_FILE_URI_PREFIX)
+        .then(|| percent_decode_str(id).decode_utf8_lossy().to_ascii_lowercase())
 }
 
 /// The client is asked for bytes; who wants them gets the form that the host's own files have.
-async fn read(to: &Reverse, mut params: ResourceReadParams) -> Result<Value, RpcError> {
+async fn relay_read(to: &HostRequests, mut params: ResourceReadParams) -> Result<Value, RpcError> {
     let wanted = params.encoding.replace(ContentEncoding::Base64);
     let answer = pass_on!(to, "resourceRead", params)?;
-    let most = usize::try_from(MAX_CONTENTS).unwrap_or(usize::MAX);
-    let body = contents(&answer, most).map_err(|error| match error {
-        FetchError::TooLarge => RpcError::params(format!("the file has more than {MAX_CONTENTS} bytes")),
-        _ => nonsense(),
+    let most = usize::try_from(MAX_RESOURCE_BYTES).unwrap_or(usize::MAX);
+    let body = decode_contents(&answer, most).map_err(|error| match error {
+        ClientFileError::TooLarge => {
+            RpcError::invalid_params(format!("the file has more than {MAX_RESOURCE_BYTES} bytes"))
+        }
+        _ => malformed_answer(),
     })?;
     let content_type = answer.get("contentType").and_then(Value::as_str).map(str::to_owned);
-    encoded(body, content_type, wanted)
+    encode_contents(body, content_type, wanted)
 }
 
-async fn ask(to: &Reverse, method: &'static str, params: &impl Serialize) -> Result<Value, RpcError> {
+async fn ask(to: &HostRequests, method: &'static str, params: &impl Serialize) -> Result<Value, RpcError> {
     to.call(method, params).await.map_err(|error| match error {
-        CallError::Refused(error) => error,
-        CallError::Gone => RpcError::new(
+        HostRequestError::Rejected(error) => error,
+        HostRequestError::Disconnected => RpcError::new(
             ahp_error_codes::NOT_FOUND,
             "the client that has these files has gone; connect it and try again",
         ),
-        CallError::TimedOut => failed("client_timed_out", "the client that has these files did not answer in time"),
-        CallError::Busy => failed("client_busy", "the client that has these files is asked for too much; try again"),
+        HostRequestError::TimedOut => {
+            internal_error("client_timed_out", "the client that has these files did not answer in time")
+        }
+        HostRequestError::Busy => {
+            internal_error("client_busy", "the client that has these files is asked for too much; try again")
+        }
     })
 }
 
-fn known<T: DeserializeOwned>(answer: Value) -> Result<T, RpcError> {
-    serde_json::from_value(answer).map_err(|_| nonsense())
+fn parse_answer<T: DeserializeOwned>(answer: Value) -> Result<T, RpcError> {
+    serde_json::from_value(answer).map_err(|_| malformed_answer())
 }
 
-fn nonsense() -> RpcError {
-    failed("client_answer_malformed", "the answer of the client that has these files cannot be read")
+fn malformed_answer() -> RpcError {
+    internal_error("client_answer_malformed", "the answer of the client that has these files cannot be read")
 }
 
 /// An error that is neither the asking client's nor the file's, by its name.
-fn failed(reason: &str, sentence: &str) -> RpcError {
+fn internal_error(reason: &str, sentence: &str) -> RpcError {
     RpcError::new(json_rpc_error_codes::INTERNAL_ERROR, sentence).with_data(json!({ "reason": reason }))
 }
 
@@ -143,13 +155,13 @@ mod tests {
     #[test]
     fn uris_name_their_client() {
         let some = |id: &str| Some(id.to_owned());
-        assert_eq!(client_of("vscode-agent-client://Some-Id/file/-/x"), some("some-id"));
-        assert_eq!(client_of("VSCODE-agent-client://id"), some("id"));
-        assert_eq!(client_of("vscode-agent-client://id?x/y"), some("id"));
-        assert_eq!(client_of("vscode-agent-client://an%20id%2f/x"), some("an id/"));
-        assert_eq!(client_of("vscode-agent-client:///x"), some(""));
+        assert_eq!(client_of_uri("vscode-agent-client://Some-Id/file/-/x"), some("some-id"));
+        assert_eq!(client_of_uri("VSCODE-agent-client://id"), some("id"));
+        assert_eq!(client_of_uri("vscode-agent-client://id?x/y"), some("id"));
+        assert_eq!(client_of_uri("vscode-agent-client://an%20id%2f/x"), some("an id/"));
+        assert_eq!(client_of_uri("vscode-agent-client:///x"), some(""));
         for uri in ["", "file:///x", "vscode-agent-client:/id/x", "vscode-agent-client:/ä/id", "ahp-content:/abc"] {
-            assert_eq!(client_of(uri), None, "{uri}");
+            assert_eq!(client_of_uri(uri), None, "{uri}");
         }
     }
 }

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// What ends every message and is not sent.
-const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
+const SYNC_FLUSH_TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 
 /// How much is inflated or deflated at a time.
-const STEP: usize = 8 * 1024;
+const CHUNK_BYTES: usize = 8 * 1024;
 
 /// Why a message cannot be inflated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Inflater {
     /// # Errors
     /// If the bytes make no sense or make too many.
     pub(crate) fn push(&mut self, mut input: &[u8], output: &mut Vec<u8>, limit: usize) -> Result<(), InflateError> {
-        let mut step = [0; STEP];
+        let mut step = [0; CHUNK_BYTES];
         loop {
             let (read, written) = (self.0.total_in(), self.0.total_out());
             let status = self.0.decompress(input, &mut step, FlushDecompress::None);
@@ -48,7 +48,7 @@ impl Inflater {
                 // A sender may end its stream inside of a message; what follows is a new one.
                 self.0.reset(false);
             }
-            if input.is_empty() && written < STEP {
+            if input.is_empty() && written < CHUNK_BYTES {
                 return Ok(());
             }
             if read == 0 && written == 0 {
@@ -62,7 +62,7 @@ impl Inflater {
     /// # Errors
     /// As [`Inflater::push`].
     pub(crate) fn finish(mut self, output: &mut Vec<u8>, limit: usize) -> Result<(), InflateError> {
-        self.push(&TAIL, output, limit)
+        self.push(&SYNC_FLUSH_TAIL, output, limit)
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn deflate(mut input: &[u8], output: &mut Vec<u8>) -> bool {
     }
     COMPRESSOR.with_borrow_mut(|compressor| {
         compressor.reset();
-        let mut step = [0; STEP];
+        let mut step = [0; CHUNK_BYTES];
         loop {
             let (read, written) = (compressor.total_in(), compressor.total_out());
             if compressor.compress(input, &mut step, FlushCompress::Sync).is_err() {
@@ -84,12 +84,12 @@ pub(crate) fn deflate(mut input: &[u8], output: &mut Vec<u8>) -> bool {
             let written = usize::try_from(compressor.total_out() - written).unwrap_or(usize::MAX);
             input = input.get(read..).unwrap_or_default();
             output.extend_from_slice(step.get(..written).unwrap_or_default());
-            if written < STEP {
+            if written < CHUNK_BYTES {
                 break;
             }
         }
-        let complete = input.is_empty() && output.ends_with(&TAIL);
-        output.truncate(output.len().saturating_sub(TAIL.len()));
+        let complete = input.is_empty() && output.ends_with(&SYNC_FLUSH_TAIL);
+        output.truncate(output.len().saturating_sub(SYNC_FLUSH_TAIL.len()));
         complete
     })
 }
@@ -97,7 +97,7 @@ pub(crate) fn deflate(mut input: &[u8], output: &mut Vec<u8>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ws::sample::noise;
+    use crate::ws::test_frames::incompressible_bytes;
 
     fn inflate(input: &[u8], limit: usize) -> Result<Vec<u8>, InflateError> {
         let (mut inflater, mut output) = (Inflater::new(), Vec::new());
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn what_was_deflated_is_inflated_to_the_same() {
-        let noise = noise(100_000);
-        for message in [&b""[..], b"Hello", &[b'x'; 3 * STEP], &noise] {
+        let noise = incompressible_bytes(100_000);
+        for message in [&b""[..], b"Hello", &[b'x'; 3 * CHUNK_BYTES], &noise] {
             let mut deflated = Vec::new();
             assert!(deflate(message, &mut deflated));
             assert_eq!(inflate(&deflated, message.len()).unwrap(), message);

@@ -3,16 +3,16 @@
 use bytes::{Buf as _, Bytes};
 
 use super::deflate;
-use super::room::{FRAGMENT, Room};
+use super::message_builder::{FRAGMENT_BYTES, MessageBuilder};
 
 /// Messages below this are sent as they are: they fit in one packet anyway.
-const DEFLATE_FROM: usize = 1024;
+const MIN_DEFLATE_BYTES: usize = 1024;
 
 /// Messages above this are sent as they are: deflating them would keep a thread busy for too long.
-const DEFLATE_UP_TO: usize = 4 * 1024 * 1024;
+const MAX_DEFLATE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The longest header of a frame without mask.
-pub(super) const HEADER: usize = 10;
+pub(super) const MAX_HEADER_BYTES: usize = 10;
 
 pub(super) const FIN: u8 = 0x80;
 const RSV1: u8 = 0x40;
@@ -24,7 +24,7 @@ const PONG: u8 = 0xa;
 
 /// How frames are written on a connection. All connections with the same encoding can share a frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum FrameEncoding {
     /// As they are.
     #[default]
     Plain,
@@ -32,12 +32,12 @@ pub(crate) enum Encoding {
     Deflated,
 }
 
-impl Encoding {
+impl FrameEncoding {
     /// How many encodings there are.
     pub(crate) const COUNT: usize = 2;
 
     /// A number below [`Encoding::COUNT`], for caches.
-    pub(crate) fn slot(self) -> usize {
+    pub(crate) fn cache_slot(self) -> usize {
         match self {
             Self::Plain => 0,
             Self::Deflated => 1,
@@ -47,30 +47,30 @@ impl Encoding {
     /// The encoding that a text of this length really gets: most are sent as they are on every connection, and so
     /// can be shared by all.
     pub(crate) fn for_length(self, length: usize) -> Self {
-        if (DEFLATE_FROM..=DEFLATE_UP_TO).contains(&length) { self } else { Self::Plain }
+        if (MIN_DEFLATE_BYTES..=MAX_DEFLATE_BYTES).contains(&length) { self } else { Self::Plain }
     }
 
     /// The frame of a text message.
     pub(crate) fn frame(self, text: &[u8]) -> Bytes {
         if self.for_length(text.len()) == Self::Deflated
-            && let Some(frame) = deflated(text)
+            && let Some(frame) = try_deflate(text)
         {
             return frame;
         }
-        if text.len() > FRAGMENT {
-            let mut room = Room::new();
+        if text.len() > FRAGMENT_BYTES {
+            let mut room = MessageBuilder::new();
             room.push(text);
             return room.finish(self);
         }
-        let mut frame = Vec::with_capacity(HEADER + text.len());
-        put_header(&mut frame, FIN | TEXT, text.len());
+        let mut frame = Vec::with_capacity(MAX_HEADER_BYTES + text.len());
+        write_header(&mut frame, FIN | TEXT, text.len());
         frame.extend_from_slice(text);
         frame.into()
     }
 }
 
 /// The text of a plain message, for connections without a socket.
-pub(crate) fn text(mut message: Bytes) -> Bytes {
+pub(crate) fn message_text(mut message: Bytes) -> Bytes {
     let mut whole = Vec::new();
     loop {
         let last = message.first().is_none_or(|first| first & FIN != 0);
@@ -94,51 +94,51 @@ pub(crate) fn text(mut message: Bytes) -> Bytes {
 }
 
 /// The frame that ends a connection.
-pub(crate) fn close(code: u16, reason: &str) -> Bytes {
+pub(crate) fn close_frame(code: u16, reason: &str) -> Bytes {
     let mut payload = code.to_be_bytes().to_vec();
     payload.extend_from_slice(reason.as_bytes());
-    control(CLOSE, &payload)
+    control_frame(CLOSE, &payload)
 }
 
 /// The answer to a close without a code.
-pub(crate) fn close_without_code() -> Bytes {
-    control(CLOSE, &[])
+pub(crate) fn close_frame_without_code() -> Bytes {
+    control_frame(CLOSE, &[])
 }
 
-pub(crate) fn ping() -> Bytes {
-    control(PING, &[])
+pub(crate) fn ping_frame() -> Bytes {
+    control_frame(PING, &[])
 }
 
-pub(crate) fn pong(payload: &[u8]) -> Bytes {
-    control(PONG, payload)
+pub(crate) fn pong_frame(payload: &[u8]) -> Bytes {
+    control_frame(PONG, payload)
 }
 
 /// Control frames hold 125 bytes at most; what is more is cut off.
-fn control(opcode: u8, payload: &[u8]) -> Bytes {
+fn control_frame(opcode: u8, payload: &[u8]) -> Bytes {
     let payload = payload.get(..125).unwrap_or(payload);
     let mut frame = Vec::with_capacity(2 + payload.len());
-    put_header(&mut frame, FIN | opcode, payload.len());
+    write_header(&mut frame, FIN | opcode, payload.len());
     frame.extend_from_slice(payload);
     frame.into()
 }
 
 /// `None` if the deflated frame would not be smaller.
-pub(super) fn deflated(text: &[u8]) -> Option<Bytes> {
+pub(super) fn try_deflate(text: &[u8]) -> Option<Bytes> {
     // The header's length depends on what the text deflates to: leave room, then use the end of it.
-    let mut frame = vec![0; HEADER];
+    let mut frame = vec![0; MAX_HEADER_BYTES];
     let complete = deflate::deflate(text, &mut frame);
-    let length = frame.len().saturating_sub(HEADER);
+    let length = frame.len().saturating_sub(MAX_HEADER_BYTES);
     if !complete || length >= text.len() {
         return None;
     }
-    let mut header = Vec::with_capacity(HEADER);
-    put_header(&mut header, FIN | RSV1 | TEXT, length);
-    let start = HEADER - header.len();
-    frame.get_mut(start..HEADER)?.copy_from_slice(&header);
+    let mut header = Vec::with_capacity(MAX_HEADER_BYTES);
+    write_header(&mut header, FIN | RSV1 | TEXT, length);
+    let start = MAX_HEADER_BYTES - header.len();
+    frame.get_mut(start..MAX_HEADER_BYTES)?.copy_from_slice(&header);
     Some(Bytes::from(frame).split_off(start))
 }
 
-pub(super) fn put_header(frame: &mut Vec<u8>, first: u8, length: usize) {
+pub(super) fn write_header(frame: &mut Vec<u8>, first: u8, length: usize) {
     frame.push(first);
     match (u8::try_from(length), u16::try_from(length)) {
         (Ok(length @ ..126), _) => frame.push(length),
@@ -156,7 +156,7 @@ pub(super) fn put_header(frame: &mut Vec<u8>, first: u8, length: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ws::sample::noise;
+    use crate::ws::test_frames::incompressible_bytes;
 
     #[test]
     fn the_header_has_the_shortest_form_and_the_text_is_found_again() {
@@ -168,28 +168,28 @@ mod tests {
             (65_536, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
         ] {
             let message = vec![b'x'; length];
-            let frame = Encoding::Plain.frame(&message);
+            let frame = FrameEncoding::Plain.frame(&message);
             assert!(frame.starts_with(&header), "{length}");
-            assert_eq!(text(frame), message);
+            assert_eq!(message_text(frame), message);
         }
-        assert!(text(Bytes::new()).is_empty());
+        assert!(message_text(Bytes::new()).is_empty());
     }
 
     #[test]
     fn only_what_becomes_smaller_is_deflated() {
-        let (small, worthwhile, huge) = (vec![b'x'; 1023], vec![b'x'; 1024], vec![b'x'; DEFLATE_UP_TO + 1]);
-        assert_eq!(Encoding::Deflated.frame(&small), Encoding::Plain.frame(&small));
-        assert_eq!(Encoding::Deflated.frame(&huge), Encoding::Plain.frame(&huge));
-        let frame = Encoding::Deflated.frame(&worthwhile);
+        let (small, worthwhile, huge) = (vec![b'x'; 1023], vec![b'x'; 1024], vec![b'x'; MAX_DEFLATE_BYTES + 1]);
+        assert_eq!(FrameEncoding::Deflated.frame(&small), FrameEncoding::Plain.frame(&small));
+        assert_eq!(FrameEncoding::Deflated.frame(&huge), FrameEncoding::Plain.frame(&huge));
+        let frame = FrameEncoding::Deflated.frame(&worthwhile);
         assert_eq!(frame[0], FIN | RSV1 | TEXT);
         assert_eq!(usize::from(frame[1]), frame.len() - 2);
-        let noise = noise(2000);
-        assert_eq!(Encoding::Deflated.frame(&noise), Encoding::Plain.frame(&noise));
+        let noise = incompressible_bytes(2000);
+        assert_eq!(FrameEncoding::Deflated.frame(&noise), FrameEncoding::Plain.frame(&noise));
     }
 
     #[test]
     fn a_close_frame_holds_its_code_and_reason() {
-        assert_eq!(close(1001, "bye"), &b"\x88\x05\x03\xe9bye"[..]);
-        assert_eq!(close_without_code(), &b"\x88\x00"[..]);
+        assert_eq!(close_frame(1001, "bye"), &b"\x88\x05\x03\xe9bye"[..]);
+        assert_eq!(close_frame_without_code(), &b"\x88\x00"[..]);
     }
 }

@@ -7,29 +7,29 @@ use http::HeaderMap;
 use http::header::SEC_WEBSOCKET_EXTENSIONS;
 
 /// The agreement, as the answer's header has it.
-const AGREED: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+const ACCEPTED_EXTENSION: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
 /// The same for a client that named our window: it is the largest that there is.
-const AGREED_FULL_WINDOW: &str =
+const ACCEPTED_EXTENSION_FULL_WINDOW: &str =
     "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15";
 
 /// Takes the first offer that can be kept, as the value of the answer's header. A bad offer is declined, never an
 /// error: the connection then goes on without compression.
 pub(crate) fn negotiate(headers: &HeaderMap) -> Option<&'static str> {
     let offers = headers.get_all(SEC_WEBSOCKET_EXTENSIONS).iter().filter_map(|value| value.to_str().ok());
-    offers.flat_map(|value| value.split(',')).find_map(accept)
+    offers.flat_map(|value| value.split(',')).find_map(accept_offer)
 }
 
-fn accept(offer: &str) -> Option<&'static str> {
+fn accept_offer(offer: &str) -> Option<&'static str> {
     let mut parts = offer.split(';').map(str::trim);
     if parts.next()? != "permessage-deflate" {
         return None;
     }
     let mut seen: Vec<&str> = Vec::new();
-    let mut agreed = AGREED;
+    let mut agreed = ACCEPTED_EXTENSION;
     for part in parts {
         let (name, value) = match part.split_once('=') {
-            Some((name, value)) => (name.trim(), Some(unquoted(value.trim()))),
+            Some((name, value)) => (name.trim(), Some(unquote(value.trim()))),
             None => (part, None),
         };
         if seen.contains(&name) {
@@ -39,21 +39,23 @@ fn accept(offer: &str) -> Option<&'static str> {
         match (name, value) {
             // We never keep a context, and we read any window.
             ("server_no_context_takeover" | "client_no_context_takeover" | "client_max_window_bits", None) => {}
-            ("client_max_window_bits", Some(bits)) if window(bits).is_some() => {}
+            ("client_max_window_bits", Some(bits)) if parse_window_bits(bits).is_some() => {}
             // Our compressor has one window size.
-            ("server_max_window_bits", Some(bits)) if window(bits) == Some(15) => agreed = AGREED_FULL_WINDOW,
+            ("server_max_window_bits", Some(bits)) if parse_window_bits(bits) == Some(15) => {
+                agreed = ACCEPTED_EXTENSION_FULL_WINDOW
+            }
             _ => return None,
         }
     }
     Some(agreed)
 }
 
-fn unquoted(value: &str) -> &str {
+fn unquote(value: &str) -> &str {
     value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
 }
 
 /// 8 to 15, written without leading zeros.
-fn window(bits: &str) -> Option<u8> {
+fn parse_window_bits(bits: &str) -> Option<u8> {
     if bits.starts_with('0') {
         return None;
     }
@@ -82,9 +84,9 @@ mod tests {
             "permessage-deflate;server_no_context_takeover;client_no_context_takeover",
             "x-webkit-deflate-frame, permessage-deflate",
         ] {
-            assert_eq!(answer(&[offer]), Some(AGREED), "{offer}");
+            assert_eq!(answer(&[offer]), Some(ACCEPTED_EXTENSION), "{offer}");
         }
-        assert_eq!(answer(&["permessage-deflate; server_max_window_bits=15"]), Some(AGREED_FULL_WINDOW));
+        assert_eq!(answer(&["permessage-deflate; server_max_window_bits=15"]), Some(ACCEPTED_EXTENSION_FULL_WINDOW));
     }
 
     #[test]
@@ -102,10 +104,10 @@ mod tests {
             "permessage-deflate; client_max_window_bits; client_max_window_bits",
         ] {
             assert_eq!(answer(&[offer]), None, "{offer}");
-            assert_eq!(answer(&[offer, "permessage-deflate"]), Some(AGREED), "{offer}");
+            assert_eq!(answer(&[offer, "permessage-deflate"]), Some(ACCEPTED_EXTENSION), "{offer}");
         }
         let fallback = "permessage-deflate; server_max_window_bits=10, permessage-deflate";
-        assert_eq!(answer(&[fallback]), Some(AGREED));
+        assert_eq!(answer(&[fallback]), Some(ACCEPTED_EXTENSION));
         assert_eq!(answer(&[]), None);
     }
 }

@@ -7,11 +7,11 @@ use http::header::{HeaderName, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UP
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use sha1::{Digest as _, Sha1};
 
-use super::encoding::Encoding;
+use super::encoding::FrameEncoding;
 use super::extension;
 
 /// What RFC 6455 adds to the client's key.
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The subprotocol that the page offers. A browser that offers some closes a connection that chooses none; what else it offers
 /// is a secret.
@@ -19,7 +19,7 @@ const SUBPROTOCOL: &str = "hostler.ahp";
 
 /// Why a request is not upgraded. The text is the body of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoUpgrade {
+pub(crate) enum UpgradeError {
     /// An ordinary request.
     #[error("This is a Hostler host. Connect with an AHP client over WebSocket.")]
     Plain,
@@ -37,7 +37,7 @@ pub(crate) enum NoUpgrade {
     Key,
 }
 
-impl NoUpgrade {
+impl UpgradeError {
     /// The status of the answer.
     pub(crate) fn status(self) -> StatusCode {
         match self {
@@ -48,7 +48,7 @@ impl NoUpgrade {
     }
 
     /// The header that tells a client what would be right, if there is one.
-    pub(crate) fn hint(self) -> Option<(HeaderName, HeaderValue)> {
+    pub(crate) fn hint_header(self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::Plain => Some((UPGRADE, HeaderValue::from_static("websocket"))),
             Self::Version => Some((SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))),
@@ -60,16 +60,16 @@ impl NoUpgrade {
 
 /// A request that may be upgraded.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Accepted {
-    key: HeaderValue,
+pub(crate) struct AcceptedUpgrade {
+    accept_key: HeaderValue,
     subprotocol: Option<&'static str>,
     extension: Option<&'static str>,
 }
 
-impl Accepted {
+impl AcceptedUpgrade {
     /// How frames will be written on the socket.
-    pub(crate) fn encoding(&self) -> Encoding {
-        if self.extension.is_some() { Encoding::Deflated } else { Encoding::Plain }
+    pub(crate) fn encoding(&self) -> FrameEncoding {
+        if self.extension.is_some() { FrameEncoding::Deflated } else { FrameEncoding::Plain }
     }
 
     /// The answer: 101 with what was agreed on.
@@ -79,7 +79,7 @@ impl Accepted {
         let headers = response.headers_mut();
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(SEC_WEBSOCKET_ACCEPT, self.key);
+        headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept_key);
         if let Some(subprotocol) = self.subprotocol {
             headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
         }
@@ -91,44 +91,44 @@ impl Accepted {
 }
 
 /// Whether a request asks for a WebSocket, however badly.
-pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
-    lists(headers, &UPGRADE, "websocket")
+pub(crate) fn is_upgrade_request(headers: &HeaderMap) -> bool {
+    has_list_value(headers, &UPGRADE, "websocket")
 }
 
 /// Checks a request.
 ///
 /// # Errors
 /// Why it is not upgraded.
-pub(crate) fn check<B>(request: &Request<B>) -> Result<Accepted, NoUpgrade> {
+pub(crate) fn check_upgrade<B>(request: &Request<B>) -> Result<AcceptedUpgrade, UpgradeError> {
     let headers = request.headers();
-    if !is_wanted(headers) {
-        return Err(NoUpgrade::Plain);
+    if !is_upgrade_request(headers) {
+        return Err(UpgradeError::Plain);
     }
     if request.method() != Method::GET || request.version() < Version::HTTP_11 {
-        return Err(NoUpgrade::Method);
+        return Err(UpgradeError::Method);
     }
-    if !lists(headers, &CONNECTION, "upgrade") {
-        return Err(NoUpgrade::Connection);
+    if !has_list_value(headers, &CONNECTION, "upgrade") {
+        return Err(UpgradeError::Connection);
     }
     if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version.as_bytes() != b"13") {
-        return Err(NoUpgrade::Version);
+        return Err(UpgradeError::Version);
     }
     let mut keys = headers.get_all(SEC_WEBSOCKET_KEY).iter();
-    let (Some(key), None) = (keys.next(), keys.next()) else { return Err(NoUpgrade::Key) };
-    let key = accept_key(key.as_bytes()).ok_or(NoUpgrade::Key)?;
-    let subprotocol = lists(headers, &SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL).then_some(SUBPROTOCOL);
-    Ok(Accepted { key, subprotocol, extension: extension::negotiate(headers) })
+    let (Some(key), None) = (keys.next(), keys.next()) else { return Err(UpgradeError::Key) };
+    let key = compute_accept_key(key.as_bytes()).ok_or(UpgradeError::Key)?;
+    let subprotocol = has_list_value(headers, &SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL).then_some(SUBPROTOCOL);
+    Ok(AcceptedUpgrade { accept_key: key, subprotocol, extension: extension::negotiate(headers) })
 }
 
 /// Whether a header that holds a list has this word in it.
-fn lists(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+fn has_list_value(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|entry| entry.trim().eq_ignore_ascii_case(word))
 }
 
-fn accept_key(key: &[u8]) -> Option<HeaderValue> {
+fn compute_accept_key(key: &[u8]) -> Option<HeaderValue> {
     STANDARD.decode(key).ok().filter(|nonce| nonce.len() == 16)?;
-    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
+    let digest = Sha1::new().chain_update(key).chain_update(WEBSOCKET_GUID).finalize();
     HeaderValue::try_from(STANDARD.encode(digest)).ok()
 }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_example_of_the_rfc_is_answered_as_the_rfc_says() {
-        let response: Response<()> = check(&with("none", "")).unwrap().response();
+        let response: Response<()> = check_upgrade(&with("none", "")).unwrap().response();
         assert_eq!(response.status(), 101);
         assert_eq!(response.headers()["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         assert!(!response.headers().contains_key("sec-websocket-extensions"));
@@ -168,8 +168,8 @@ mod tests {
     fn compression_is_answered_when_it_is_agreed_on() {
         let mut request = with("none", "");
         request.headers_mut().insert("sec-websocket-extensions", HeaderValue::from_static("permessage-deflate"));
-        let accepted = check(&request).unwrap();
-        assert_eq!(accepted.encoding(), Encoding::Deflated);
+        let accepted = check_upgrade(&request).unwrap();
+        assert_eq!(accepted.encoding(), FrameEncoding::Deflated);
         let response: Response<()> = accepted.response();
         let agreed = response.headers()["sec-websocket-extensions"].to_str().unwrap();
         assert!(agreed.contains("server_no_context_takeover; client_no_context_takeover"), "{agreed}");
@@ -182,7 +182,7 @@ mod tests {
         {
             let mut request = with("none", "");
             request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static(offered));
-            let response: Response<()> = check(&request).unwrap().response();
+            let response: Response<()> = check_upgrade(&request).unwrap().response();
             let answered = response.headers().get("sec-websocket-protocol").map(|value| value.to_str().unwrap());
             assert_eq!(answered, chosen, "{offered}");
         }
@@ -191,24 +191,24 @@ mod tests {
     #[test]
     fn each_fault_has_its_status_and_hint() {
         for (name, value, fault, status, hint) in [
-            ("upgrade", "", NoUpgrade::Plain, 426, Some("upgrade")),
-            ("upgrade", "h2c", NoUpgrade::Plain, 426, Some("upgrade")),
-            ("connection", "close", NoUpgrade::Connection, 400, None),
-            ("sec-websocket-version", "8", NoUpgrade::Version, 426, Some("sec-websocket-version")),
-            ("sec-websocket-version", "", NoUpgrade::Version, 426, Some("sec-websocket-version")),
-            ("sec-websocket-key", "", NoUpgrade::Key, 400, None),
-            ("sec-websocket-key", "c2hvcnQ=", NoUpgrade::Key, 400, None),
-            ("sec-websocket-key", "not base64 at all!!!!!!!", NoUpgrade::Key, 400, None),
+            ("upgrade", "", UpgradeError::Plain, 426, Some("upgrade")),
+            ("upgrade", "h2c", UpgradeError::Plain, 426, Some("upgrade")),
+            ("connection", "close", UpgradeError::Connection, 400, None),
+            ("sec-websocket-version", "8", UpgradeError::Version, 426, Some("sec-websocket-version")),
+            ("sec-websocket-version", "", UpgradeError::Version, 426, Some("sec-websocket-version")),
+            ("sec-websocket-key", "", UpgradeError::Key, 400, None),
+            ("sec-websocket-key", "c2hvcnQ=", UpgradeError::Key, 400, None),
+            ("sec-websocket-key", "not base64 at all!!!!!!!", UpgradeError::Key, 400, None),
         ] {
-            assert_eq!(check(&with(name, value)), Err(fault), "{name}: {value}");
+            assert_eq!(check_upgrade(&with(name, value)), Err(fault), "{name}: {value}");
             assert_eq!(fault.status(), status);
-            assert_eq!(fault.hint().map(|(name, _)| name.as_str().to_owned()).as_deref(), hint);
+            assert_eq!(fault.hint_header().map(|(name, _)| name.as_str().to_owned()).as_deref(), hint);
         }
         let mut request = with("none", "");
         *request.method_mut() = Method::POST;
-        assert_eq!(check(&request), Err(NoUpgrade::Method));
+        assert_eq!(check_upgrade(&request), Err(UpgradeError::Method));
         let mut request = with("none", "");
         request.headers_mut().append("sec-websocket-key", HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ=="));
-        assert_eq!(check(&request), Err(NoUpgrade::Key));
+        assert_eq!(check_upgrade(&request), Err(UpgradeError::Key));
     }
 }

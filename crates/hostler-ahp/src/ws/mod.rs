@@ -17,54 +17,54 @@
 //!
 //! **Architecture Invariant:** nothing here knows JSON, AHP or the engine.
 
+mod close_reason;
 mod deflate;
 mod encoding;
 mod extension;
-mod frame;
-mod goodbye;
+mod frame_decoder;
 pub(crate) mod handshake;
+mod message_builder;
 mod outbox;
-mod room;
-#[cfg(test)]
-mod sample;
 mod socket;
+#[cfg(test)]
+mod test_frames;
 
 use std::time::Duration;
 
-pub(crate) use encoding::{Encoding, text};
-pub(crate) use goodbye::Goodbye;
-pub(crate) use room::Room;
-pub(crate) use socket::{hang_up, run};
+pub(crate) use close_reason::CloseReason;
+pub(crate) use encoding::{FrameEncoding, message_text};
+pub(crate) use message_builder::MessageBuilder;
+pub(crate) use socket::{run_socket, shut_down_and_drain};
 
 /// Bounds of the listener and of each of its sockets.
 #[derive(Debug, Clone)]
 pub struct SocketLimits {
     /// How many connections there may be at a time; more are answered with 503.
-    pub connections: usize,
+    pub max_connections: usize,
     /// How many of them may have shown no token or browser session yet; the oldest is closed for the next one.
-    pub unauthenticated: usize,
+    pub max_unauthenticated: usize,
     /// How long a client may take to send the head of its request.
-    pub head: Duration,
+    pub request_head_timeout: Duration,
     /// The largest message that a client may send, in bytes, also after inflating.
-    pub message: usize,
+    pub max_message_bytes: usize,
     /// A client that was silent for so long is pinged.
     pub ping_after: Duration,
     /// A client that stays silent for so long after a ping is gone.
-    pub pong_within: Duration,
+    pub pong_timeout: Duration,
     /// A client that takes no bytes for so long, although there are some, is gone.
-    pub write_stall: Duration,
+    pub write_stall_timeout: Duration,
 }
 
 impl Default for SocketLimits {
     fn default() -> Self {
         Self {
-            connections: 4096,
-            unauthenticated: 256,
-            head: Duration::from_secs(10),
-            message: 64 * 1024 * 1024,
+            max_connections: 4096,
+            max_unauthenticated: 256,
+            request_head_timeout: Duration::from_secs(10),
+            max_message_bytes: 64 * 1024 * 1024,
             ping_after: Duration::from_secs(20),
-            pong_within: Duration::from_secs(20),
-            write_stall: Duration::from_secs(30),
+            pong_timeout: Duration::from_secs(20),
+            write_stall_timeout: Duration::from_secs(30),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use bytes::{Buf as _, Bytes};
 
 /// How many frames one system call writes at most.
-pub(crate) const SLICES: usize = 128;
+pub(crate) const MAX_WRITE_SLICES: usize = 128;
 
 /// Frames on their way out. Control frames overtake those that wait, but not the one that is half written.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Outbox {
     ping: Bytes,
     queue: VecDeque<Bytes>,
     /// The bytes of the queue.
-    queued: usize,
+    queued_bytes: usize,
     /// Nothing may follow a close frame.
     closed: bool,
 }
@@ -27,20 +27,20 @@ impl Outbox {
     /// Adds a frame. After a close frame it is dropped.
     pub(crate) fn push(&mut self, frame: Bytes) {
         if !self.closed && !frame.is_empty() {
-            self.queued += frame.len();
+            self.queued_bytes += frame.len();
             self.queue.push_back(frame);
         }
     }
 
     /// Answers a ping, in place of an answer that still waits.
-    pub(crate) fn pong(&mut self, frame: Bytes) {
+    pub(crate) fn set_pong(&mut self, frame: Bytes) {
         if !self.closed {
             self.pong = frame;
         }
     }
 
     /// Asks for a sign of life.
-    pub(crate) fn ping(&mut self, frame: Bytes) {
+    pub(crate) fn set_ping(&mut self, frame: Bytes) {
         if !self.closed {
             self.ping = frame;
         }
@@ -53,11 +53,11 @@ impl Outbox {
     }
 
     /// Forgets what waits. A frame that is half written stays: cut off, it would be garbage. So does a close frame.
-    pub(crate) fn discard(&mut self) {
+    pub(crate) fn discard_queued(&mut self) {
         let close = if self.closed { self.queue.pop_back() } else { None };
         self.queue.clear();
         (self.pong, self.ping) = (Bytes::new(), Bytes::new());
-        self.queued = close.as_ref().map_or(0, Bytes::len);
+        self.queued_bytes = close.as_ref().map_or(0, Bytes::len);
         self.queue.extend(close);
     }
 
@@ -72,12 +72,12 @@ impl Outbox {
     }
 
     /// How many bytes of frames wait behind the current one.
-    pub(crate) fn queued(&self) -> usize {
-        self.queued
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
     /// The next bytes, as the slices of one write; says how many there are.
-    pub(crate) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+    pub(crate) fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>; MAX_WRITE_SLICES]) -> usize {
         let first = [&self.current, &self.pong, &self.ping].into_iter().filter(|frame| !frame.is_empty());
         let mut count = 0;
         for (slice, frame) in slices.iter_mut().zip(first.chain(&self.queue)) {
@@ -105,7 +105,7 @@ impl Outbox {
             }
         }
         let frame = self.queue.pop_front()?;
-        self.queued -= frame.len();
+        self.queued_bytes -= frame.len();
         Some(frame)
     }
 }
@@ -116,8 +116,8 @@ mod tests {
 
     /// Writes up to so many bytes, as a socket would.
     fn write(outbox: &mut Outbox, limit: usize) -> Vec<u8> {
-        let mut slices = [IoSlice::new(&[]); SLICES];
-        let count = outbox.slices(&mut slices);
+        let mut slices = [IoSlice::new(&[]); MAX_WRITE_SLICES];
+        let count = outbox.fill_slices(&mut slices);
         let bytes: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.iter().copied()).take(limit).collect();
         outbox.advance(bytes.len());
         bytes
@@ -138,7 +138,7 @@ mod tests {
                 written.extend(write(&mut outbox, limit));
             }
             assert_eq!(written, b"onethree4");
-            assert_eq!(outbox.queued(), 0);
+            assert_eq!(outbox.queued_bytes(), 0);
         }
     }
 
@@ -146,12 +146,12 @@ mod tests {
     fn control_frames_overtake_but_do_not_cut_in() {
         let mut outbox = outbox(&["abc", "def"]);
         assert_eq!(write(&mut outbox, 1), b"a");
-        outbox.pong(Bytes::from_static(b"(old)"));
-        outbox.pong(Bytes::from_static(b"(pong)"));
-        outbox.ping(Bytes::from_static(b"(ping)"));
+        outbox.set_pong(Bytes::from_static(b"(old)"));
+        outbox.set_pong(Bytes::from_static(b"(pong)"));
+        outbox.set_ping(Bytes::from_static(b"(ping)"));
         assert!(outbox.is_urgent());
         assert_eq!(write(&mut outbox, 4), b"bc(p");
-        outbox.pong(Bytes::from_static(b"(next)"));
+        outbox.set_pong(Bytes::from_static(b"(next)"));
         assert_eq!(write(&mut outbox, 100), b"ong)(next)(ping)def");
         assert!(outbox.is_empty());
     }
@@ -162,17 +162,17 @@ mod tests {
         assert_eq!(write(&mut outbox, 2), b"ab");
         outbox.close(Bytes::from_static(b"(close)"));
         outbox.push(Bytes::from_static(b"late"));
-        outbox.pong(Bytes::from_static(b"late"));
-        outbox.discard();
-        assert_eq!(outbox.queued(), 7);
+        outbox.set_pong(Bytes::from_static(b"late"));
+        outbox.discard_queued();
+        assert_eq!(outbox.queued_bytes(), 7);
         assert_eq!(write(&mut outbox, 100), b"c(close)");
         assert!(outbox.is_empty());
     }
 
     #[test]
     fn one_write_has_a_bounded_number_of_slices() {
-        let mut outbox = outbox(&["x"; SLICES + 5]);
-        assert_eq!(write(&mut outbox, usize::MAX).len(), SLICES);
+        let mut outbox = outbox(&["x"; MAX_WRITE_SLICES + 5]);
+        assert_eq!(write(&mut outbox, usize::MAX).len(), MAX_WRITE_SLICES);
         assert_eq!(write(&mut outbox, usize::MAX).len(), 5);
     }
 }

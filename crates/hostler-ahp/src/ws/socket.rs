@@ -17,124 +17,124 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::io::poll_read_buf;
 
 use super::SocketLimits;
-use super::encoding::{self, Encoding};
-use super::frame::{Decoder, Event};
-use super::goodbye::Goodbye;
-use super::outbox::{Outbox, SLICES};
+use super::close_reason::CloseReason;
+use super::encoding::{self, FrameEncoding};
+use super::frame_decoder::{FrameDecoder, FrameEvent};
+use super::outbox::{MAX_WRITE_SLICES, Outbox};
 
 /// So many bytes of frames wait before the writer is asked to be patient.
-const HIGH_WATER: usize = 256 * 1024;
+const WRITE_HIGH_WATER_BYTES: usize = 256 * 1024;
 
 /// Serves a socket: `talk` is given both directions, and the socket ends when it ends, or when the client is gone.
-pub(crate) async fn run<T, F>(
+pub(crate) async fn run_socket<T, F>(
     stream: T,
     early: Bytes,
-    encoding: Encoding,
+    encoding: FrameEncoding,
     limits: &SocketLimits,
     talk: impl FnOnce(Inbound<T>, Outbound<T>) -> F,
 ) where
     T: AsyncRead + AsyncWrite + Unpin,
-    F: Future<Output = Goodbye>,
+    F: Future<Output = CloseReason>,
 {
-    let line = Line::new(stream);
-    let decoder = Decoder::new(encoding, limits.message, early);
-    let talk = talk(Inbound { line: line.clone(), decoder }, Outbound { line: line.clone() });
+    let line = SharedSocket::new(stream);
+    let decoder = FrameDecoder::new(encoding, limits.max_message_bytes, early);
+    let talk = talk(Inbound { socket: line.clone(), decoder }, Outbound { socket: line.clone() });
     let goodbye = tokio::select! {
         // The keeper comes second and so sees at once what the others left for it.
         biased;
         goodbye = talk => goodbye,
-        loss = keep(&line, limits) => {
+        loss = monitor_liveness(&line, limits) => {
             tracing::debug!(%loss, "a client is gone");
             return;
         }
     };
     // Both directions are gone with `talk`: the stream has one owner again.
     if let Some(shared) = Arc::into_inner(line.0) {
-        farewell(shared.into_inner().unwrap_or_else(PoisonError::into_inner), goodbye).await;
+        close_handshake(shared.into_inner().unwrap_or_else(PoisonError::into_inner), goodbye).await;
     }
 }
 
 /// Why a client is gone that has not said so.
 #[derive(Debug, thiserror::Error)]
-enum Loss {
+enum DisconnectCause {
     #[error("it did not answer a ping")]
-    Silent,
+    PongTimeout,
     #[error("it took no more bytes")]
-    Stalled,
+    WriteStalled,
     #[error("the connection broke: {0}")]
     Broken(io::Error),
 }
 
 /// How the conversation ended, if the reader or the writer knows.
-enum Ending {
+enum SocketEnd {
     /// The stream is closed or broken; nobody hears us.
-    Gone,
+    Disconnected,
     /// The client has said goodbye, and this is the answer.
-    Left(Bytes),
+    CloseReceived(Bytes),
     /// The client broke the protocol, and this tells it how.
-    Fault(Bytes),
+    ProtocolFault(Bytes),
 }
 
 /// The stream, and what its users know about each other.
-struct Shared<T> {
+struct SocketState<T> {
     stream: T,
     outbox: Outbox,
     /// Whether the stream may still hold what it was given: one with TLS does so when the socket is full.
     unflushed: bool,
-    ending: Option<Ending>,
+    end: Option<SocketEnd>,
     /// Since when the reader waits for bytes. None while it is busy: unread bytes may be waiting for it.
     quiet_since: Option<Instant>,
     /// When a ping went out that nothing has followed yet.
-    pinged: Option<Instant>,
+    pinged_at: Option<Instant>,
     /// Since when the client takes nothing.
     stalled_since: Option<Instant>,
 }
 
-struct Line<T>(Arc<Mutex<Shared<T>>>);
+struct SharedSocket<T>(Arc<Mutex<SocketState<T>>>);
 
-impl<T> Clone for Line<T> {
+impl<T> Clone for SharedSocket<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> Line<T> {
+impl<T> SharedSocket<T> {
     fn new(stream: T) -> Self {
-        Self(Arc::new(Mutex::new(Shared {
+        Self(Arc::new(Mutex::new(SocketState {
             stream,
             outbox: Outbox::default(),
             unflushed: false,
-            ending: None,
+            end: None,
             quiet_since: None,
-            pinged: None,
+            pinged_at: None,
             stalled_since: None,
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared<T>> {
+    fn lock(&self) -> MutexGuard<'_, SocketState<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Shared<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> SocketState<T> {
     /// Writes until at most `rest` bytes of frames wait.
     fn poll_write(&mut self, context: &mut Context<'_>, rest: usize) -> Poll<io::Result<()>> {
-        while !self.outbox.is_empty() && (rest == 0 || self.outbox.queued() > rest) {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let count = self.outbox.slices(&mut slices);
+        while !self.outbox.is_empty() && (rest == 0 || self.outbox.queued_bytes() > rest) {
+            let mut slices = [IoSlice::new(&[]); MAX_WRITE_SLICES];
+            let count = self.outbox.fill_slices(&mut slices);
             let slices = slices.get(..count).unwrap_or_default();
             match Pin::new(&mut self.stream).poll_write_vectored(context, slices) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(self.broken(io::ErrorKind::WriteZero.into()))),
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(self.record_failure(io::ErrorKind::WriteZero.into()))),
                 Poll::Ready(Ok(written)) => {
                     self.outbox.advance(written);
                     self.unflushed = true;
                     self.stalled_since = None;
                     // A ping waits behind what is being written, and so does its answer.
-                    if self.pinged.is_some() {
-                        self.pinged = Some(Instant::now());
+                    if self.pinged_at.is_some() {
+                        self.pinged_at = Some(Instant::now());
                     }
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.broken(error))),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.record_failure(error))),
                 Poll::Pending => {
                     self.stalled_since.get_or_insert_with(Instant::now);
                     return Poll::Pending;
@@ -144,7 +144,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Shared<T> {
         if rest == 0 && self.unflushed {
             match Pin::new(&mut self.stream).poll_flush(context) {
                 Poll::Ready(Ok(())) => (self.unflushed, self.stalled_since) = (false, None),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.broken(error))),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.record_failure(error))),
                 Poll::Pending => {
                     self.stalled_since.get_or_insert_with(Instant::now);
                     return Poll::Pending;
@@ -154,28 +154,28 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Shared<T> {
         Poll::Ready(Ok(()))
     }
 
-    fn broken(&mut self, error: io::Error) -> io::Error {
-        self.ending = Some(Ending::Gone);
+    fn record_failure(&mut self, error: io::Error) -> io::Error {
+        self.end = Some(SocketEnd::Disconnected);
         error
     }
 
     /// Reads more bytes for the decoder. `false` at the end of the stream.
-    fn poll_read(&mut self, context: &mut Context<'_>, decoder: &mut Decoder) -> Poll<bool> {
-        match poll_read_buf(Pin::new(&mut self.stream), context, decoder.buffer()) {
+    fn poll_read(&mut self, context: &mut Context<'_>, decoder: &mut FrameDecoder) -> Poll<bool> {
+        match poll_read_buf(Pin::new(&mut self.stream), context, decoder.read_buffer()) {
             Poll::Ready(Ok(bytes @ 1..)) => {
-                decoder.arrived(bytes);
-                (self.quiet_since, self.pinged) = (None, None);
+                decoder.record_read(bytes);
+                (self.quiet_since, self.pinged_at) = (None, None);
                 Poll::Ready(true)
             }
             Poll::Ready(end) => {
                 if let Err(error) = end {
                     tracing::debug!(%error, "a socket failed");
                 }
-                self.ending = Some(Ending::Gone);
+                self.end = Some(SocketEnd::Disconnected);
                 Poll::Ready(false)
             }
             Poll::Pending => {
-                decoder.rest();
+                decoder.shrink_buffer();
                 self.quiet_since.get_or_insert_with(Instant::now);
                 Poll::Pending
             }
@@ -186,8 +186,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Shared<T> {
 /// What the client says: its messages. Pings are answered on the way. Ends when the client leaves or breaks the
 /// protocol. Whoever has begun to wait for a message must go on: the client is judged by its silence meanwhile.
 pub(crate) struct Inbound<T> {
-    line: Line<T>,
-    decoder: Decoder,
+    socket: SharedSocket<T>,
+    decoder: FrameDecoder,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for Inbound<T> {
@@ -195,23 +195,24 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Stream for Inbound<T> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<String>> {
         let this = self.get_mut();
-        let mut line = this.line.lock();
-        while line.ending.is_none() {
+        let mut line = this.socket.lock();
+        while line.end.is_none() {
             match this.decoder.next() {
-                Ok(Some(Event::Text(text))) => return Poll::Ready(Some(text)),
+                Ok(Some(FrameEvent::Text(text))) => return Poll::Ready(Some(text)),
                 // The keeper writes it.
-                Ok(Some(Event::Ping(payload))) => line.outbox.pong(encoding::pong(&payload)),
-                Ok(Some(Event::Pong)) => {}
-                Ok(Some(Event::Close(code))) => {
-                    let echo = code.map_or_else(encoding::close_without_code, |code| encoding::close(code, ""));
-                    line.ending = Some(Ending::Left(echo));
+                Ok(Some(FrameEvent::Ping(payload))) => line.outbox.set_pong(encoding::pong_frame(&payload)),
+                Ok(Some(FrameEvent::Pong)) => {}
+                Ok(Some(FrameEvent::Close(code))) => {
+                    let echo =
+                        code.map_or_else(encoding::close_frame_without_code, |code| encoding::close_frame(code, ""));
+                    line.end = Some(SocketEnd::CloseReceived(echo));
                 }
                 Ok(None) => {
                     ready!(line.poll_read(context, &mut this.decoder));
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a client broke the protocol");
-                    line.ending = Some(Ending::Fault(encoding::close(error.code(), &error.to_string())));
+                    line.end = Some(SocketEnd::ProtocolFault(encoding::close_frame(error.code(), &error.to_string())));
                 }
             }
         }
@@ -221,39 +222,42 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Stream for Inbound<T> {
 
 /// What the client is told: whole frames, written as they are. Closing it says that the host goes away.
 pub(crate) struct Outbound<T> {
-    line: Line<T>,
+    socket: SharedSocket<T>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Sink<Bytes> for Outbound<T> {
     type Error = io::Error;
 
     fn poll_ready(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.line.lock().poll_write(context, HIGH_WATER)
+        self.socket.lock().poll_write(context, WRITE_HIGH_WATER_BYTES)
     }
 
     fn start_send(self: Pin<&mut Self>, frame: Bytes) -> io::Result<()> {
-        self.line.lock().outbox.push(frame);
+        self.socket.lock().outbox.push(frame);
         Ok(())
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.line.lock().poll_write(context, 0)
+        self.socket.lock().poll_write(context, 0)
     }
 
     fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut line = self.line.lock();
-        line.outbox.close(Goodbye::GoingAway.frame());
+        let mut line = self.socket.lock();
+        line.outbox.close(CloseReason::GoingAway.close_frame());
         line.poll_write(context, 0)
     }
 }
 
 /// Writes control frames when nobody else writes, pings a silent client, and ends when the client is gone.
-async fn keep<T: AsyncRead + AsyncWrite + Unpin>(line: &Line<T>, limits: &SocketLimits) -> Loss {
+async fn monitor_liveness<T: AsyncRead + AsyncWrite + Unpin>(
+    line: &SharedSocket<T>,
+    limits: &SocketLimits,
+) -> DisconnectCause {
     let mut timer = pin!(sleep_until(Instant::now() + limits.ping_after));
     poll_fn(|context| {
         loop {
             let mut line = line.lock();
-            let due = match line.check(Instant::now(), limits) {
+            let due = match line.check_liveness(Instant::now(), limits) {
                 Ok(due) => due,
                 Err(loss) => return Poll::Ready(loss),
             };
@@ -261,7 +265,7 @@ async fn keep<T: AsyncRead + AsyncWrite + Unpin>(line: &Line<T>, limits: &Socket
             if (line.outbox.is_urgent() || (line.unflushed && line.outbox.is_empty()))
                 && let Poll::Ready(Err(error)) = line.poll_write(context, 0)
             {
-                return Poll::Ready(Loss::Broken(error));
+                return Poll::Ready(DisconnectCause::Broken(error));
             }
             // Every message moves the time; a timer that fires early is cheaper than one that is always moved.
             if due < timer.deadline() || timer.is_elapsed() {
@@ -273,48 +277,48 @@ async fn keep<T: AsyncRead + AsyncWrite + Unpin>(line: &Line<T>, limits: &Socket
     .await
 }
 
-impl<T> Shared<T> {
+impl<T> SocketState<T> {
     /// Pings if it is time to; says when to look again.
-    fn check(&mut self, now: Instant, limits: &SocketLimits) -> Result<Instant, Loss> {
-        let stalled = self.stalled_since.map(|since| since + limits.write_stall);
+    fn check_liveness(&mut self, now: Instant, limits: &SocketLimits) -> Result<Instant, DisconnectCause> {
+        let stalled = self.stalled_since.map(|since| since + limits.write_stall_timeout);
         if stalled.is_some_and(|end| end <= now) {
-            return Err(Loss::Stalled);
+            return Err(DisconnectCause::WriteStalled);
         }
-        let silent = match (self.quiet_since, self.pinged) {
+        let silent = match (self.quiet_since, self.pinged_at) {
             (None, _) => now + limits.ping_after,
-            (Some(_), Some(pinged)) => pinged + limits.pong_within,
+            (Some(_), Some(pinged)) => pinged + limits.pong_timeout,
             (Some(since), None) if since + limits.ping_after > now => since + limits.ping_after,
             (Some(_), None) => {
-                self.outbox.ping(encoding::ping());
-                self.pinged = Some(now);
-                now + limits.pong_within
+                self.outbox.set_ping(encoding::ping_frame());
+                self.pinged_at = Some(now);
+                now + limits.pong_timeout
             }
         };
         if silent <= now {
-            return Err(Loss::Silent);
+            return Err(DisconnectCause::PongTimeout);
         }
         Ok(stalled.map_or(silent, |stalled| stalled.min(silent)))
     }
 }
 
 /// Says goodbye, and waits a moment for the client to hang up.
-async fn farewell<T: AsyncRead + AsyncWrite + Unpin>(mut line: Shared<T>, goodbye: Goodbye) {
-    let ending = line.ending.take();
-    if ending.is_some() || !goodbye.waits() {
-        line.outbox.discard();
+async fn close_handshake<T: AsyncRead + AsyncWrite + Unpin>(mut line: SocketState<T>, goodbye: CloseReason) {
+    let ending = line.end.take();
+    if ending.is_some() || !goodbye.should_flush() {
+        line.outbox.discard_queued();
     }
-    let has_left = matches!(ending, Some(Ending::Left(_)));
+    let has_left = matches!(ending, Some(SocketEnd::CloseReceived(_)));
     let close = match ending {
-        Some(Ending::Gone) => return,
-        Some(Ending::Left(close) | Ending::Fault(close)) => close,
-        None => goodbye.frame(),
+        Some(SocketEnd::Disconnected) => return,
+        Some(SocketEnd::CloseReceived(close) | SocketEnd::ProtocolFault(close)) => close,
+        None => goodbye.close_frame(),
     };
-    let patience = goodbye.patience();
+    let patience = goodbye.close_timeout();
     line.outbox.close(close);
     let told = timeout(patience, poll_fn(|context| line.poll_write(context, 0))).await;
     if matches!(told, Ok(Ok(()))) && !has_left {
         // A client that does not hang up, or breaks the connection, has heard us all the same.
-        let _ = timeout(patience, hang_up(&mut line.stream)).await;
+        let _ = timeout(patience, shut_down_and_drain(&mut line.stream)).await;
     }
 }
 
@@ -323,7 +327,7 @@ async fn farewell<T: AsyncRead + AsyncWrite + Unpin>(mut line: Shared<T>, goodby
 ///
 /// # Errors
 /// If the connection breaks before.
-pub(crate) async fn hang_up<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) -> io::Result<()> {
+pub(crate) async fn shut_down_and_drain<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) -> io::Result<()> {
     stream.shutdown().await?;
     tokio::io::copy(stream, &mut tokio::io::sink()).await?;
     Ok(())

@@ -9,24 +9,32 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_ahp::{AccessPolicy, ConnectionLimits, MemoryConnection, Passes, ServerConfig, connect_in_memory};
-use hostler_driver::Endpoint;
-use hostler_engine::{
-    ABSENCE, BackgroundOnStop, Engine, EngineConfig, GrantPolicy, Lease, ModelGateway, ModelInfo, PermissionConfig,
-    StoreOptions,
+use hostler_ahp::{
+    AccessPolicy, AhpConnectionLimits, BrowserSessions, MemoryConnection, ServerConfig, connect_in_memory,
 };
-use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
+use hostler_driver::GatewayEndpoint;
+use hostler_engine::{
+    BackgroundOnStop, DEFAULT_CLIENT_ABSENCE_TIMEOUT, Engine, EngineConfig, GrantPolicy, ModelGateway, ModelInfo,
+    ModelLease, PermissionConfig, StoreOptions,
+};
+use hostler_testkit::fake_driver::{FakeAgent, FakeAgentStarts, FakeDriver};
 use serde_json::{Value, json};
 
 struct NoGateway;
 
 impl ModelGateway for NoGateway {
     fn models(&self) -> Vec<ModelInfo> {
-        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: Some(7), max_output: None, vision: None }]
+        vec![ModelInfo {
+            id: "m".into(),
+            name: "M".into(),
+            context_window: Some(7),
+            max_output_tokens: None,
+            supports_vision: None,
+        }]
     }
-    fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
-        let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
-        Lease::new(endpoint, model.to_owned(), false, ())
+    fn lease(&self, _session: &str, _chat: &str, model: &str) -> ModelLease {
+        let endpoint = GatewayEndpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
+        ModelLease::new(endpoint, model.to_owned(), false, ())
     }
 }
 
@@ -36,16 +44,16 @@ pub fn open_house() -> ServerConfig {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         tls: None,
         access: AccessPolicy::default(),
-        limits: ConnectionLimits::default(),
+        limits: AhpConnectionLimits::default(),
         logs: None,
-        passes: Passes::default(),
-        pages: None,
+        browser_sessions: BrowserSessions::default(),
+        http_handler: None,
     }
 }
 
 pub struct Rig {
     pub engine: Engine,
-    pub starts: FakeStarts,
+    pub starts: FakeAgentStarts,
     pub dir: tempfile::TempDir,
     work: tempfile::TempDir,
     grants: GrantPolicy,
@@ -80,24 +88,24 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         drivers: vec![driver],
         gateway: Arc::new(NoGateway),
         default_directory: work.path().to_owned(),
-        grants,
+        grant_policy: grants,
         session_roots: hostler_engine::SessionRoots::default(),
         interrupt_grace: Duration::from_secs(2),
         background_on_stop: BackgroundOnStop::default(),
-        max_queue: hostler_engine::MAX_QUEUE,
+        max_queued_messages: hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES,
         // The fewest, so that every test meets turns that are not in memory.
         turns_in_memory: 1,
         permissions: PermissionConfig::default(),
-        absence: ABSENCE,
+        client_absence_timeout: DEFAULT_CLIENT_ABSENCE_TIMEOUT,
         clock: Arc::new(hostler_engine::SystemClock::default()),
-        fleet: hostler_engine::FleetConfig::default(),
-        attachments: hostler_engine::AttachmentLimits::default(),
-        commands: Arc::new(commands::PlainCommands),
-        shell: true,
+        agent_pool: hostler_engine::AgentPoolConfig::default(),
+        attachment_limits: hostler_engine::AttachmentLimits::default(),
+        command_runner: Arc::new(commands::PlainCommands),
+        allow_shell_commands: true,
         terminals: None,
         session_defaults: Default::default(),
-        show_external: None,
-        search: true,
+        external_session_filter: None,
+        enable_search: true,
         trust: hostler_engine::TrustOptions::default(),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir, work, grants }
@@ -114,10 +122,10 @@ pub struct Raw {
 
 impl Raw {
     pub fn connect(rig: &Rig) -> Self {
-        Self::connect_with(rig, ConnectionLimits::default())
+        Self::connect_with(rig, AhpConnectionLimits::default())
     }
 
-    pub fn connect_with(rig: &Rig, limits: ConnectionLimits) -> Self {
+    pub fn connect_with(rig: &Rig, limits: AhpConnectionLimits) -> Self {
         Self { connection: connect_in_memory(&rig.engine, limits), next: 0, seq: 0, heard: Vec::new() }
     }
 
@@ -134,8 +142,8 @@ impl Raw {
         let message = json!({"text": "hi", "origin": {"kind": "user"}});
         let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
         raw.dispatch(&chat, started).await;
-        let mut agent = rig.starts.next().await.succeed();
-        agent.prompt().await;
+        let mut agent = rig.starts.next_start().await.succeed();
+        agent.next_prompt().await;
         (raw, chat, agent)
     }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_ahp::{ConnectionLimits, Server, ServerConfig};
+use hostler_ahp::{AhpConnectionLimits, Server, ServerConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -102,12 +102,12 @@ struct Pair {
 
 impl Pair {
     async fn new(version: &str) -> Self {
-        Self::patient(version, ConnectionLimits::default().reverse).await
+        Self::patient(version, AhpConnectionLimits::default().host_request_timeout).await
     }
 
     async fn patient(version: &str, reverse: Duration) -> Self {
         let rig = rig().await;
-        let limits = ConnectionLimits { reverse, ..ConnectionLimits::default() };
+        let limits = AhpConnectionLimits { host_request_timeout: reverse, ..AhpConnectionLimits::default() };
         let config = ServerConfig { limits, ..open_house() };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
@@ -273,7 +273,7 @@ async fn a_client_that_vanishes_fails_what_was_asked_and_the_connection_before_i
         pair.older.is_asked().await;
         drop(pair.older);
         let mut other = Client::connect(pair.address, version, "other").await;
-        let mut clients = pair.server.clients();
+        let mut clients = pair.server.watch_client_count();
         tokio::time::timeout(PATIENCE, clients.wait_for(|count| *count == 1)).await.unwrap().unwrap();
         let error = other.call("resourceMkdir", of("a", json!({}))).await.unwrap_err();
         assert_eq!(error["code"], -32008, "{error}");

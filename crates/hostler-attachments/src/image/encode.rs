@@ -5,56 +5,60 @@ use image::codecs::png::PngEncoder;
 use image::codecs::webp::WebPEncoder;
 use image::{DynamicImage, ImageResult};
 
-use super::shrink;
+use super::downscale;
 use crate::ImageType;
-use crate::fault::Fault;
+use crate::rejection_reason::RejectionReason;
 
 /// Nobody sees the difference at the first of them.
-const QUALITIES: [u8; 5] = [85, 75, 65, 50, 35];
+const JPEG_QUALITIES: [u8; 5] = [85, 75, 65, 50, 35];
 /// Below this a picture shows nothing any more.
-const SHORTEST_EDGE: u32 = 16;
+const MIN_EDGE_PIXELS: u32 = 16;
 
 /// A picture that was written anew.
-pub(super) struct Encoded {
-    pub(super) form: ImageType,
+pub(super) struct EncodedImage {
+    pub(super) image_type: ImageType,
     pub(super) data: Vec<u8>,
     pub(super) width: u32,
     pub(super) height: u32,
     /// Whether somebody may see that detail is lost.
-    pub(super) is_rough: bool,
+    pub(super) is_visibly_lossy: bool,
 }
 
 /// Writes a picture of eight bits per colour into at most so many bytes: exactly where it was exact before and that fits, as
 /// JPEG if nothing can be seen through it, and smaller and smaller until it fits.
-pub(super) fn encode(mut image: DynamicImage, lossless: bool, most: usize) -> Result<Encoded, Fault> {
+pub(super) fn encode_within(
+    mut image: DynamicImage,
+    lossless: bool,
+    most: usize,
+) -> Result<EncodedImage, RejectionReason> {
     loop {
         let (width, height) = (image.width(), image.height());
-        for (form, quality) in forms(lossless, image.color().has_alpha()) {
-            let data = write(&image, form, quality).map_err(|_| failed())?;
+        for (form, quality) in candidate_encodings(lossless, image.color().has_alpha()) {
+            let data = encode_as(&image, form, quality).map_err(|_| cannot_shrink())?;
             if data.len() <= most {
-                let is_rough = form == ImageType::Jpeg && Some(&quality) != QUALITIES.first();
-                return Ok(Encoded { form, data, width, height, is_rough });
+                let is_rough = form == ImageType::Jpeg && Some(&quality) != JPEG_QUALITIES.first();
+                return Ok(EncodedImage { image_type: form, data, width, height, is_visibly_lossy: is_rough });
             }
         }
         let longest = width.max(height);
-        if longest <= SHORTEST_EDGE {
-            return Err(failed());
+        if longest <= MIN_EDGE_PIXELS {
+            return Err(cannot_shrink());
         }
-        image = shrink::shrink(image, longest * 3 / 4)?;
+        image = downscale::downscale(image, longest * 3 / 4)?;
     }
 }
 
 /// What is tried, in this order.
-fn forms(lossless: bool, transparent: bool) -> Vec<(ImageType, u8)> {
+fn candidate_encodings(lossless: bool, transparent: bool) -> Vec<(ImageType, u8)> {
     let exact = |form| (form, 100);
     if transparent {
         return vec![exact(ImageType::Png), exact(ImageType::WebP)];
     }
     let png = lossless.then_some(exact(ImageType::Png));
-    png.into_iter().chain(QUALITIES.map(|quality| (ImageType::Jpeg, quality))).collect()
+    png.into_iter().chain(JPEG_QUALITIES.map(|quality| (ImageType::Jpeg, quality))).collect()
 }
 
-fn write(image: &DynamicImage, form: ImageType, quality: u8) -> ImageResult<Vec<u8>> {
+fn encode_as(image: &DynamicImage, form: ImageType, quality: u8) -> ImageResult<Vec<u8>> {
     let mut data = Vec::new();
     match form {
         ImageType::Jpeg => image.write_with_encoder(JpegEncoder::new_with_quality(&mut data, quality))?,
@@ -64,6 +68,8 @@ fn write(image: &DynamicImage, form: ImageType, quality: u8) -> ImageResult<Vec<
     Ok(data)
 }
 
-fn failed() -> Fault {
-    Fault::not_optimized("it could not be made small enough to be sent; make it smaller yourself and attach that")
+fn cannot_shrink() -> RejectionReason {
+    RejectionReason::optimization_failed(
+        "it could not be made small enough to be sent; make it smaller yourself and attach that",
+    )
 }

@@ -6,70 +6,80 @@
 //! [`Limits::pixels`]: crate::Limits::pixels
 
 mod decode;
+mod downscale;
 mod encode;
-mod shrink;
 mod strip;
 
 use std::sync::Arc;
 
-use crate::fault::Fault;
-use crate::probe::Header;
-use crate::{ImageType, Limits, Warning, fault, probe};
+use crate::probe::ImageHeader;
+use crate::rejection_reason::RejectionReason;
+use crate::{AttachmentLimits, AttachmentWarning, ImageType, probe, rejection_reason};
 
 /// A picture as it is sent.
-pub(crate) struct Picture {
-    pub(crate) form: ImageType,
+pub(crate) struct OptimizedImage {
+    pub(crate) image_type: ImageType,
     pub(crate) data: Arc<[u8]>,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    pub(crate) warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<AttachmentWarning>,
 }
 
 /// Makes a picture deliverable: as it is where that will do, without its metadata if it has any, else decoded and written anew.
-pub(crate) fn deliver(file: &Arc<[u8]>, header: &Header, limits: &Limits) -> Result<Picture, Fault> {
-    let mut warnings: Vec<Warning> = probe::trimmed(header, file).into_iter().collect();
-    let bare = if header.is_bare(file) { Arc::clone(file) } else { strip::strip(file, header).into() };
+pub(crate) fn optimize(
+    file: &Arc<[u8]>,
+    header: &ImageHeader,
+    limits: &AttachmentLimits,
+) -> Result<OptimizedImage, RejectionReason> {
+    let mut warnings: Vec<AttachmentWarning> = probe::trailing_data_warning(header, file).into_iter().collect();
+    let bare = if header.is_whole_file(file) { Arc::clone(file) } else { strip::strip_metadata(file, header).into() };
     if header.is_animated() {
         check_animation(header, bare.len(), limits)?;
     }
-    if header.is_animated() || fits(header, bare.len(), limits) {
+    if header.is_animated() || can_send_unchanged(header, bare.len(), limits) {
         decode::verify(&bare, header)?;
-        let Header { form, width, height, .. } = *header;
-        return Ok(Picture { form, data: bare, width, height, warnings });
+        let ImageHeader { image_type: form, width, height, .. } = *header;
+        return Ok(OptimizedImage { image_type: form, data: bare, width, height, warnings });
     }
     let decoded = decode::decode(file, header)?;
-    let shrunk = shrink::shrink(decoded, limits.edge())?;
-    let mut upright = shrink::eight_bits(shrunk);
+    let shrunk = downscale::downscale(decoded, limits.effective_image_edge_pixels())?;
+    let mut upright = downscale::to_eight_bit(shrunk);
     upright.apply_orientation(header.orientation);
-    let made = encode::encode(upright, header.lossless, limits.image_bytes)?;
-    warnings.extend(changes(header, &made, bare.len() > limits.image_bytes));
-    Ok(Picture { form: made.form, data: made.data.into(), width: made.width, height: made.height, warnings })
+    let made = encode::encode_within(upright, header.is_lossless, limits.image_bytes)?;
+    warnings.extend(change_warnings(header, &made, bare.len() > limits.image_bytes));
+    Ok(OptimizedImage {
+        image_type: made.image_type,
+        data: made.data.into(),
+        width: made.width,
+        height: made.height,
+        warnings,
+    })
 }
 
 /// Whether it can be sent with the very pixels that it has.
-fn fits(header: &Header, bytes: usize, limits: &Limits) -> bool {
+fn can_send_unchanged(header: &ImageHeader, bytes: usize, limits: &AttachmentLimits) -> bool {
     header.orientation == image::metadata::Orientation::NoTransforms
-        && header.odd_colours.is_none()
-        && header.width.max(header.height) <= limits.edge()
+        && header.unusual_colors.is_none()
+        && header.width.max(header.height) <= limits.effective_image_edge_pixels()
         && bytes <= limits.image_bytes
 }
 
 /// What moves is sent as it is or not at all: a single frame of it would be another picture.
-fn check_animation(header: &Header, bytes: usize, limits: &Limits) -> Result<(), Fault> {
-    let why = if header.width.max(header.height) > Limits::HARD_EDGE {
-        format!("an edge of it is longer than {} pixels", Limits::HARD_EDGE)
+fn check_animation(header: &ImageHeader, bytes: usize, limits: &AttachmentLimits) -> Result<(), RejectionReason> {
+    let why = if header.width.max(header.height) > AttachmentLimits::MAX_IMAGE_EDGE_PIXELS {
+        format!("an edge of it is longer than {} pixels", AttachmentLimits::MAX_IMAGE_EDGE_PIXELS)
     } else if bytes > limits.image_bytes {
-        format!("it is larger than {}", fault::readable(limits.image_bytes))
+        format!("it is larger than {}", rejection_reason::format_bytes(limits.image_bytes))
     } else {
         return Ok(());
     };
-    Err(Fault::too_large(format!(
+    Err(RejectionReason::too_large(format!(
         "it moves and {why}; made smaller it would stand still, so shrink it yourself or attach single frames"
     )))
 }
 
 /// What a person could notice.
-fn changes(header: &Header, made: &encode::Encoded, was_too_large: bool) -> Vec<Warning> {
+fn change_warnings(header: &ImageHeader, made: &encode::EncodedImage, was_too_large: bool) -> Vec<AttachmentWarning> {
     let mut warnings = Vec::new();
     let upright = {
         use image::metadata::Orientation::{Rotate90, Rotate90FlipH, Rotate270, Rotate270FlipH};
@@ -82,22 +92,23 @@ fn changes(header: &Header, made: &encode::Encoded, was_too_large: bool) -> Vec<
     if is_smaller {
         let (width, height) = upright;
         let sentence = format!("it has {width} × {height} pixels and is sent with {} × {}", made.width, made.height);
-        warnings.push(Warning::new("shrunk", sentence));
+        warnings.push(AttachmentWarning::new("shrunk", sentence));
     }
-    if let Some(colours) = header.odd_colours {
-        warnings.push(Warning::new("converted", format!("it has {colours} and is sent with ordinary colours")));
+    if let Some(colours) = header.unusual_colors {
+        warnings
+            .push(AttachmentWarning::new("converted", format!("it has {colours} and is sent with ordinary colours")));
     }
-    if made.form != header.form {
-        let (was, is) = (name(header.form), name(made.form));
-        warnings.push(Warning::new("converted", format!("it is a {was} picture and is sent as {is}")));
+    if made.image_type != header.image_type {
+        let (was, is) = (image_type_name(header.image_type), image_type_name(made.image_type));
+        warnings.push(AttachmentWarning::new("converted", format!("it is a {was} picture and is sent as {is}")));
     }
-    if made.is_rough || was_too_large && !is_smaller && made.form == ImageType::Jpeg {
-        warnings.push(Warning::new("compressed", "it is sent with less detail, since it was too large"));
+    if made.is_visibly_lossy || was_too_large && !is_smaller && made.image_type == ImageType::Jpeg {
+        warnings.push(AttachmentWarning::new("compressed", "it is sent with less detail, since it was too large"));
     }
     warnings
 }
 
-fn name(form: ImageType) -> &'static str {
+fn image_type_name(form: ImageType) -> &'static str {
     match form {
         ImageType::Png => "PNG",
         ImageType::Jpeg => "JPEG",

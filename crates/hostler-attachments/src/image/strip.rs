@@ -1,23 +1,23 @@
 use crate::ImageType;
-use crate::probe::Header;
+use crate::probe::ImageHeader;
 
 /// Says in the header of a WebP file that there are metadata.
-const WEBP_METADATA: u8 = 0x08 | 0x04;
+const WEBP_METADATA_FLAGS: u8 = 0x08 | 0x04;
 
 /// The same picture without metadata, its pixels as they were written.
-pub(super) fn strip(file: &[u8], header: &Header) -> Vec<u8> {
+pub(super) fn strip_metadata(file: &[u8], header: &ImageHeader) -> Vec<u8> {
     let mut bare = Vec::with_capacity(file.len());
-    for range in &header.kept {
+    for range in &header.image_ranges {
         bare.extend_from_slice(file.get(range.clone()).unwrap_or_default());
     }
-    if header.form == ImageType::WebP {
-        correct_webp(&mut bare);
+    if header.image_type == ImageType::WebP {
+        fix_webp_header(&mut bare);
     }
     bare
 }
 
 /// The head of a WebP file tells its length and what is in it.
-fn correct_webp(bare: &mut [u8]) {
+fn fix_webp_header(bare: &mut [u8]) {
     let length = u32::try_from(bare.len().saturating_sub(8)).unwrap_or(u32::MAX).to_le_bytes();
     if let Some(field) = bare.get_mut(4..8) {
         field.copy_from_slice(&length);
@@ -25,6 +25,6 @@ fn correct_webp(bare: &mut [u8]) {
     if bare.get(12..16) == Some(b"VP8X")
         && let Some(flags) = bare.get_mut(20)
     {
-        *flags &= !WEBP_METADATA;
+        *flags &= !WEBP_METADATA_FLAGS;
     }
 }

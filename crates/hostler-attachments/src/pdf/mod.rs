@@ -4,26 +4,28 @@
 //! read once from its beginning to its end instead, each part of it is parsed at most once, and what is unpacked is bounded.
 //! Time and memory are those of the file's size.
 
-mod nodes;
 mod objects;
+mod page_tree;
 mod scan;
 
-use crate::Limits;
-use crate::fault::Fault;
+use crate::AttachmentLimits;
+use crate::rejection_reason::RejectionReason;
 
 /// The pages of a document that can be sent.
-pub(crate) fn pages(file: &[u8], limits: &Limits) -> Result<usize, Fault> {
-    let scanned = scan::scan(file);
-    if !ends_properly(file) || scanned.trailers.is_empty() {
-        return Err(Fault::corrupt("the document is damaged or cut off; save it again and attach that"));
+pub(crate) fn count_pages(file: &[u8], limits: &AttachmentLimits) -> Result<usize, RejectionReason> {
+    let scanned = scan::scan_pdf(file);
+    if !has_startxref(file) || scanned.trailers.is_empty() {
+        return Err(RejectionReason::corrupt("the document is damaged or cut off; save it again and attach that"));
     }
     if scanned.trailers.iter().any(|trailer| trailer.has(b"Encrypt")) {
-        return Err(Fault::unsupported("the document is encrypted; save it without protection and attach that"));
+        return Err(RejectionReason::unsupported_type(
+            "the document is encrypted; save it without protection and attach that",
+        ));
     }
-    let nodes = nodes::Nodes::of(&scanned)?;
-    match nodes.pages(scanned.trailers.iter().rev().find_map(|trailer| trailer.reference(b"Root"))) {
-        0 => Err(Fault::corrupt("the document is damaged or has no pages; save it again and attach that")),
-        pages if pages > limits.pdf_pages => Err(Fault::too_large(format!(
+    let nodes = page_tree::PageTree::build(&scanned)?;
+    match nodes.count_pages(scanned.trailers.iter().rev().find_map(|trailer| trailer.reference(b"Root"))) {
+        0 => Err(RejectionReason::corrupt("the document is damaged or has no pages; save it again and attach that")),
+        pages if pages > limits.pdf_pages => Err(RejectionReason::too_large(format!(
             "the document has {pages} pages, and at most {} are taken; split it and attach the pages that matter",
             limits.pdf_pages
         ))),
@@ -32,8 +34,8 @@ pub(crate) fn pages(file: &[u8], limits: &Limits) -> Result<usize, Fault> {
 }
 
 /// Every writer ends a document with the place of its table of contents; readers look for it from the end.
-fn ends_properly(file: &[u8]) -> bool {
+fn has_startxref(file: &[u8]) -> bool {
     const REACH: usize = 2048;
     let tail = file.get(file.len().saturating_sub(REACH)..).unwrap_or_default();
-    scan::find(tail, b"startxref", 0).is_some()
+    scan::find_bytes(tail, b"startxref", 0).is_some()
 }

@@ -2,20 +2,20 @@
 
 use lopdf::{DecompressError, Dictionary, Object, ObjectStream, Stream};
 
-use crate::fault::Fault;
+use crate::rejection_reason::RejectionReason;
 
 /// Parts of a document that matter here are far shorter.
-const LONGEST: usize = 1 << 20;
+const MAX_OBJECT_BYTES: usize = 1 << 20;
 /// What one packed part may unpack to.
-const UNPACKED: usize = 4 << 20;
+const MAX_UNPACKED_BYTES: usize = 4 << 20;
 /// How often a part may be packed; each time costs as much as the first.
-const FILTERS: usize = 4;
+const MAX_FILTERS: usize = 4;
 
 /// The dictionary at the end of a document, or at the end of an earlier state of it.
 pub(super) struct Trailer(Dictionary);
 
 impl Trailer {
-    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+    pub(super) fn parse_object(text: &[u8]) -> Option<Self> {
         match parse(text)? {
             Object::Dictionary(dictionary) => Some(Self(dictionary)),
             _ => None,
@@ -36,46 +36,50 @@ impl Trailer {
 pub(super) fn parse(text: &[u8]) -> Option<Object> {
     const INDEX: &[u8] = b"0 0 ";
     let text = text.trim_ascii_start();
-    if text.is_empty() || text.len() > LONGEST {
+    if text.is_empty() || text.len() > MAX_OBJECT_BYTES {
         return None;
     }
     let mut dictionary = Dictionary::new();
     dictionary.set("N", 1);
     dictionary.set("First", Object::Integer(INDEX.len() as i64));
     let holder = Stream::new(dictionary, [INDEX, text].concat());
-    ObjectStream::new_with_limit(&holder, Some(LONGEST + INDEX.len())).ok()?.objects.remove(&(0, 0))
+    ObjectStream::new_with_limit(&holder, Some(MAX_OBJECT_BYTES + INDEX.len())).ok()?.objects.remove(&(0, 0))
 }
 
 /// Objects that were packed together, with their numbers.
-pub(super) struct Packed {
+pub(super) struct UnpackedObjects {
     content: Vec<u8>,
     /// Number, and where it lies.
     index: Vec<(u32, std::ops::Range<usize>)>,
 }
 
-impl Packed {
+impl UnpackedObjects {
     /// Unpacks them. `budget` is what the document may still unpack to; nothing if this part cannot be read.
-    pub(super) fn unpack(dictionary: &[u8], data: &[u8], budget: &mut usize) -> Result<Option<Self>, Fault> {
+    pub(super) fn unpack(dictionary: &[u8], data: &[u8], budget: &mut usize) -> Result<Option<Self>, RejectionReason> {
         let Some(Object::Dictionary(dictionary)) = parse(dictionary) else { return Ok(None) };
         let Some(first) =
             dictionary.get(b"First").and_then(Object::as_i64).ok().and_then(|first| first.try_into().ok())
         else {
             return Ok(None);
         };
-        if dictionary.get(b"Filter").and_then(Object::as_array).is_ok_and(|filters| filters.len() > FILTERS) {
+        if dictionary.get(b"Filter").and_then(Object::as_array).is_ok_and(|filters| filters.len() > MAX_FILTERS) {
             return Ok(None);
         }
-        let content = match Stream::new(dictionary, data.to_vec()).get_plain_content_with_limit(UNPACKED.min(*budget)) {
+        let content = match Stream::new(dictionary, data.to_vec())
+            .get_plain_content_with_limit(MAX_UNPACKED_BYTES.min(*budget))
+        {
             Ok(content) => content,
-            Err(lopdf::Error::Decompress(DecompressError::MemoryLimitExceeded { .. })) => return Err(bomb()),
+            Err(lopdf::Error::Decompress(DecompressError::MemoryLimitExceeded { .. })) => {
+                return Err(decompression_bomb());
+            }
             Err(_) => return Ok(None),
         };
         *budget -= content.len().min(*budget);
-        Ok(Self::index(&content, first).map(|index| Self { content, index }))
+        Ok(Self::build_index(&content, first).map(|index| Self { content, index }))
     }
 
     /// Each object reaches to the next one, so that none is read twice.
-    fn index(content: &[u8], first: usize) -> Option<Vec<(u32, std::ops::Range<usize>)>> {
+    fn build_index(content: &[u8], first: usize) -> Option<Vec<(u32, std::ops::Range<usize>)>> {
         let numbers = std::str::from_utf8(content.get(..first)?).ok()?;
         let mut numbers = numbers.split_ascii_whitespace().map_while(|number| number.parse::<u32>().ok());
         let mut starts = Vec::new();
@@ -93,6 +97,8 @@ impl Packed {
     }
 }
 
-fn bomb() -> Fault {
-    Fault::too_large("the document unpacks to far more than it should; print it to a new PDF file and attach that")
+fn decompression_bomb() -> RejectionReason {
+    RejectionReason::too_large(
+        "the document unpacks to far more than it should; print it to a new PDF file and attach that",
+    )
 }

@@ -4,53 +4,53 @@ use super::objects::Trailer;
 
 /// Where things are in a document.
 #[derive(Default)]
-pub(super) struct Scanned<'a> {
+pub(super) struct ScannedPdf<'a> {
     /// Numbers and texts of objects, in the order of the file. A later one replaces an earlier one of its number.
-    pub(super) objects: Vec<Found<'a>>,
+    pub(super) objects: Vec<ScannedObject<'a>>,
     /// In the order of the file.
     pub(super) trailers: Vec<Trailer>,
 }
 
-pub(super) enum Found<'a> {
-    Object {
+pub(super) enum ScannedObject<'a> {
+    Plain {
         number: u32,
         text: &'a [u8],
     },
     /// Objects that are packed together.
-    Packed {
+    ObjectStream {
         dictionary: &'a [u8],
         data: &'a [u8],
     },
 }
 
-pub(super) fn scan(file: &[u8]) -> Scanned<'_> {
-    let mut scanned = Scanned::default();
+pub(super) fn scan_pdf(file: &[u8]) -> ScannedPdf<'_> {
+    let mut scanned = ScannedPdf::default();
     let mut at = 0;
     // Found once and used until it is passed, or a file without ends would be searched again for each beginning.
     let mut end = 0;
     while let Some((number, gap, start)) = next_object(file, at) {
-        scanned.trailers.extend(trailer(gap));
+        scanned.trailers.extend(parse_trailer(gap));
         if end < start {
-            end = find(file, b"endobj", start).unwrap_or(file.len());
+            end = find_bytes(file, b"endobj", start).unwrap_or(file.len());
         }
         let text = file.get(start..end).unwrap_or_default();
         let Some(head) = stream_start(text) else {
-            scanned.objects.push(Found::Object { number, text });
+            scanned.objects.push(ScannedObject::Plain { number, text });
             at = end;
             continue;
         };
         let (dictionary, data_at) = (text.get(..head).unwrap_or_default(), start + head + STREAM.len());
         let declared = declared_end(file, dictionary, data_at);
-        let data_end = declared.or_else(|| find(file, END_STREAM, data_at)).unwrap_or(file.len());
+        let data_end = declared.or_else(|| find_bytes(file, END_STREAM, data_at)).unwrap_or(file.len());
         let data = file.get(data_at..data_end).unwrap_or_default();
-        if find(dictionary, b"/ObjStm", 0).is_some() {
-            scanned.objects.push(Found::Packed { dictionary, data: without_line_end(data) });
-        } else if find(dictionary, b"/XRef", 0).is_some() {
-            scanned.trailers.extend(Trailer::parse(dictionary));
+        if find_bytes(dictionary, b"/ObjStm", 0).is_some() {
+            scanned.objects.push(ScannedObject::ObjectStream { dictionary, data: strip_line_end(data) });
+        } else if find_bytes(dictionary, b"/XRef", 0).is_some() {
+            scanned.trailers.extend(Trailer::parse_object(dictionary));
         }
         at = data_end;
     }
-    scanned.trailers.extend(trailer(file.get(at..).unwrap_or_default()));
+    scanned.trailers.extend(parse_trailer(file.get(at..).unwrap_or_default()));
     scanned
 }
 
@@ -61,9 +61,9 @@ const END_STREAM: &[u8] = b"endstream";
 fn next_object(file: &[u8], from: usize) -> Option<(u32, &[u8], usize)> {
     let mut at = from;
     loop {
-        let marker = find(file, b"obj", at)?;
+        let marker = find_bytes(file, b"obj", at)?;
         let before = file.get(from..marker)?;
-        if let Some((number, gap)) = numbered(before) {
+        if let Some((number, gap)) = parse_object_number(before) {
             return Some((number, before.get(..gap)?, marker + 3));
         }
         at = marker + 3;
@@ -71,13 +71,13 @@ fn next_object(file: &[u8], from: usize) -> Option<(u32, &[u8], usize)> {
 }
 
 /// The number of the object whose marker follows, and where it begins.
-fn numbered(before: &[u8]) -> Option<(u32, usize)> {
-    let (before, _generation) = last_number(before.trim_ascii_end())?;
-    let (gap, number) = last_number(before.trim_ascii_end())?;
+fn parse_object_number(before: &[u8]) -> Option<(u32, usize)> {
+    let (before, _generation) = split_trailing_number(before.trim_ascii_end())?;
+    let (gap, number) = split_trailing_number(before.trim_ascii_end())?;
     before.last()?.is_ascii_whitespace().then_some((number, gap.len()))
 }
 
-fn last_number(text: &[u8]) -> Option<(&[u8], u32)> {
+fn split_trailing_number(text: &[u8]) -> Option<(&[u8], u32)> {
     let digits = text.iter().rev().take(10).take_while(|byte| byte.is_ascii_digit()).count();
     let (before, digits) = text.split_at_checked(text.len() - digits)?;
     Some((before, std::str::from_utf8(digits).ok()?.parse().ok()?))
@@ -87,7 +87,7 @@ fn last_number(text: &[u8]) -> Option<(&[u8], u32)> {
 fn stream_start(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
-        let found = find(text, STREAM, at)?;
+        let found = find_bytes(text, STREAM, at)?;
         let (before, behind) = (text.get(..found)?, text.get(found + STREAM.len()..)?);
         if before.trim_ascii_end().ends_with(b">>")
             && (behind.is_empty() || behind.starts_with(b"\n") || behind.starts_with(b"\r"))
@@ -101,27 +101,27 @@ fn stream_start(text: &[u8]) -> Option<usize> {
 /// Where data end by what their dictionary says, if that is so. A document may carry another one, with objects of its own.
 fn declared_end(file: &[u8], dictionary: &[u8], data_at: usize) -> Option<usize> {
     const KEY: &[u8] = b"/Length";
-    let at = find(dictionary, KEY, 0)?;
+    let at = find_bytes(dictionary, KEY, 0)?;
     let value = dictionary.get(at + KEY.len()..)?.trim_ascii_start();
     let digits = value.iter().take(10).take_while(|byte| byte.is_ascii_digit()).count();
     let length: usize = std::str::from_utf8(value.get(..digits)?).ok()?.parse().ok()?;
     let data = file.get(data_at..)?;
-    let line_end = data.len() - without_line_end(data).len();
+    let line_end = data.len() - strip_line_end(data).len();
     let behind = data.get(line_end.checked_add(length)?..)?;
-    without_line_end(behind).starts_with(END_STREAM).then_some(data_at + line_end + length)
+    strip_line_end(behind).starts_with(END_STREAM).then_some(data_at + line_end + length)
 }
 
-fn without_line_end(data: &[u8]) -> &[u8] {
+fn strip_line_end(data: &[u8]) -> &[u8] {
     data.strip_prefix(b"\r\n").or_else(|| data.strip_prefix(b"\n")).or_else(|| data.strip_prefix(b"\r")).unwrap_or(data)
 }
 
-fn trailer(gap: &[u8]) -> Option<Trailer> {
-    let at = find(gap, b"trailer", 0)?;
-    Trailer::parse(gap.get(at + 7..)?)
+fn parse_trailer(gap: &[u8]) -> Option<Trailer> {
+    let at = find_bytes(gap, b"trailer", 0)?;
+    Trailer::parse_object(gap.get(at + 7..)?)
 }
 
 /// Where the word is next.
-pub(super) fn find(bytes: &[u8], word: &[u8], from: usize) -> Option<usize> {
+pub(super) fn find_bytes(bytes: &[u8], word: &[u8], from: usize) -> Option<usize> {
     let first = *word.first()?;
     let mut at = from;
     loop {

@@ -1,5 +1,5 @@
-use super::header::Header;
-use super::reader::Reader;
+use super::byte_reader::ByteReader;
+use super::image_header::ImageHeader;
 use crate::ImageType;
 
 pub(super) const MAGIC: [&[u8]; 2] = [b"GIF87a", b"GIF89a"];
@@ -11,53 +11,53 @@ const CONTROL: u8 = 0xf9;
 const APPLICATION: u8 = 0xff;
 
 /// Nothing if the file is cut off or not made of proper blocks.
-pub(super) fn probe(bytes: &[u8]) -> Option<Header> {
-    let mut reader = Reader::new(bytes);
+pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
+    let mut reader = ByteReader::new(bytes);
     reader.take(6)?;
     let (width, height) = (reader.le16()?, reader.le16()?);
     let [flags, ..] = reader.array::<3>()?;
-    let mut header = Header::new(ImageType::Gif, width.into(), height.into());
-    reader.take(table(flags))?;
-    header.keep(0..reader.at());
-    header.frames = 0;
+    let mut header = ImageHeader::new(ImageType::Gif, width.into(), height.into());
+    reader.take(color_table_bytes(flags))?;
+    header.add_image_range(0..reader.position());
+    header.frame_count = 0;
     loop {
-        let start = reader.at();
+        let start = reader.position();
         let kept = match reader.byte()? {
             TRAILER => break,
             IMAGE => {
                 reader.take(4)?;
-                header.has_part(reader.le16()?.into(), reader.le16()?.into());
+                header.include_frame(reader.le16()?.into(), reader.le16()?.into());
                 let flags = reader.byte()?;
-                reader.take(table(flags))?;
+                reader.take(color_table_bytes(flags))?;
                 let _code_size = reader.byte()?;
-                sub_blocks(&mut reader)?;
-                header.frames = header.frames.saturating_add(1);
+                skip_sub_blocks(&mut reader)?;
+                header.frame_count = header.frame_count.saturating_add(1);
                 true
             }
             EXTENSION => {
                 let label = reader.byte()?;
-                let first = sub_blocks(&mut reader)?;
+                let first = skip_sub_blocks(&mut reader)?;
                 // How long a frame is shown and how often all of them; comments and the like are left out.
                 label == CONTROL || label == APPLICATION && matches!(first, b"NETSCAPE2.0" | b"ANIMEXTS1.0")
             }
             _ => return None,
         };
         if kept {
-            header.keep(start..reader.at());
+            header.add_image_range(start..reader.position());
         }
     }
-    header.keep(reader.at() - 1..reader.at());
-    header.end = reader.at();
-    (header.frames > 0).then_some(header)
+    header.add_image_range(reader.position() - 1..reader.position());
+    header.end_offset = reader.position();
+    (header.frame_count > 0).then_some(header)
 }
 
 /// How long a table of colours is, by the flags before it.
-fn table(flags: u8) -> usize {
+fn color_table_bytes(flags: u8) -> usize {
     if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
 }
 
 /// Goes behind the last one and gives the first one.
-fn sub_blocks<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+fn skip_sub_blocks<'a>(reader: &mut ByteReader<'a>) -> Option<&'a [u8]> {
     let length = reader.byte()?;
     let first = reader.take(length.into())?;
     let mut length = length;

@@ -1,30 +1,30 @@
-use super::header::Header;
-use super::reader::Reader;
+use super::byte_reader::ByteReader;
+use super::image_header::ImageHeader;
 use crate::ImageType;
 
 pub(super) const MAGIC: &[u8] = &[0xff, 0xd8, 0xff];
 
 const EXIF: &[u8] = b"Exif\0\0";
-const END: u8 = 0xd9;
-const SCAN: u8 = 0xda;
+const END_MARKER: u8 = 0xd9;
+const SCAN_MARKER: u8 = 0xda;
 /// Baseline, extended and progressive; the others are lossless, in layers, or coded arithmetically.
-const COMMON: [u8; 3] = [0xc0, 0xc1, 0xc2];
+const SUPPORTED_FRAME_MARKERS: [u8; 3] = [0xc0, 0xc1, 0xc2];
 
 /// Nothing if the file is cut off or not made of proper segments.
-pub(super) fn probe(bytes: &[u8]) -> Option<Header> {
-    let mut reader = Reader::new(bytes);
+pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
+    let mut reader = ByteReader::new(bytes);
     reader.take(2)?;
-    let mut header: Option<Header> = None;
+    let mut header: Option<ImageHeader> = None;
     // What comes before the size is known.
-    let mut early = Header::new(ImageType::Jpeg, 0, 0);
-    early.keep(0..2);
+    let mut early = ImageHeader::new(ImageType::Jpeg, 0, 0);
+    early.add_image_range(0..2);
     let mut scanned = false;
-    let mut start = reader.at();
-    let mut marker = segment(&mut reader)?;
+    let mut start = reader.position();
+    let mut marker = next_marker(&mut reader)?;
     loop {
         let known = header.as_mut().unwrap_or(&mut early);
-        if marker == END {
-            known.keep(start..reader.at());
+        if marker == END_MARKER {
+            known.add_image_range(start..reader.position());
             break;
         }
         let length = usize::from(reader.be16()?).checked_sub(2)?;
@@ -35,53 +35,53 @@ pub(super) fn probe(bytes: &[u8]) -> Option<Header> {
                 if header.is_some() {
                     return None;
                 }
-                header = Some(sized(&early, marker, data)?);
+                header = Some(parse_frame_header(&early, marker, data)?);
             }
             0xe1 => {
                 if let Some(exif) = data.strip_prefix(EXIF) {
-                    known.orient(exif);
+                    known.read_orientation(exif);
                 }
             }
             _ => {}
         }
         let known = header.as_mut().unwrap_or(&mut early);
-        if marker == SCAN {
+        if marker == SCAN_MARKER {
             scanned = true;
-            let next = pixels(&mut reader)?;
+            let next = skip_scan_data(&mut reader)?;
             // Pixels end where the next marker begins.
-            let behind = reader.at() - 2;
-            known.keep(start..behind);
+            let behind = reader.position() - 2;
+            known.add_image_range(start..behind);
             (start, marker) = (behind, next);
             continue;
         }
-        if is_kept(marker, data) {
-            known.keep(start..reader.at());
+        if is_image_segment(marker, data) {
+            known.add_image_range(start..reader.position());
         }
-        start = reader.at();
-        marker = segment(&mut reader)?;
+        start = reader.position();
+        marker = next_marker(&mut reader)?;
     }
     let mut header = header?;
-    header.end = reader.at();
+    header.end_offset = reader.position();
     scanned.then_some(header)
 }
 
-fn sized(early: &Header, marker: u8, data: &[u8]) -> Option<Header> {
-    let mut fields = Reader::new(data);
+fn parse_frame_header(early: &ImageHeader, marker: u8, data: &[u8]) -> Option<ImageHeader> {
+    let mut fields = ByteReader::new(data);
     let _precision = fields.byte()?;
     let (height, width) = (fields.be16()?, fields.be16()?);
     let channels = fields.byte()?;
-    let mut header = Header::new(ImageType::Jpeg, width.into(), height.into());
-    header.kept.clone_from(&early.kept);
+    let mut header = ImageHeader::new(ImageType::Jpeg, width.into(), height.into());
+    header.image_ranges.clone_from(&early.image_ranges);
     header.orientation = early.orientation;
-    header.lossless = false;
-    header.is_rare = !COMMON.contains(&marker);
-    header.pixel_bytes = if channels == 1 { 1 } else { 3 };
-    header.odd_colours = (channels == 4).then_some("the colours of print (CMYK)");
+    header.is_lossless = false;
+    header.is_unusual_encoding = !SUPPORTED_FRAME_MARKERS.contains(&marker);
+    header.bytes_per_pixel = if channels == 1 { 1 } else { 3 };
+    header.unusual_colors = (channels == 4).then_some("the colours of print (CMYK)");
     Some(header)
 }
 
 /// The marker that comes next.
-fn segment(reader: &mut Reader<'_>) -> Option<u8> {
+fn next_marker(reader: &mut ByteReader<'_>) -> Option<u8> {
     if reader.byte()? != 0xff {
         return None;
     }
@@ -95,9 +95,9 @@ fn segment(reader: &mut Reader<'_>) -> Option<u8> {
 }
 
 /// The marker behind the pixels of a scan.
-fn pixels(reader: &mut Reader<'_>) -> Option<u8> {
+fn skip_scan_data(reader: &mut ByteReader<'_>) -> Option<u8> {
     loop {
-        reader.skip_behind(0xff)?;
+        reader.skip_past(0xff)?;
         let mut next = reader.clone();
         match next.byte()? {
             0x00 | 0xd0..=0xd7 => *reader = next,
@@ -112,7 +112,7 @@ fn pixels(reader: &mut Reader<'_>) -> Option<u8> {
 }
 
 /// What a picture is made of: tables and scans, and what tells its colours. The rest tells of its maker and its place.
-fn is_kept(marker: u8, data: &[u8]) -> bool {
+fn is_image_segment(marker: u8, data: &[u8]) -> bool {
     match marker {
         0xe0 => data.starts_with(b"JFIF\0"),
         0xe2 => data.starts_with(b"ICC_PROFILE\0"),

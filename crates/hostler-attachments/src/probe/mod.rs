@@ -1,59 +1,59 @@
 //! What contents are, by their own bytes, before anything is decoded.
 
-mod claim;
-mod foreign;
+mod byte_reader;
+mod claimed_type;
 mod gif;
-mod header;
+mod image_header;
 mod jpeg;
+mod other_formats;
 mod png;
-mod reader;
 mod webp;
 
-pub(crate) use header::Header;
+pub(crate) use image_header::ImageHeader;
 
-use crate::fault::Fault;
-use crate::text::Text;
-use crate::{ImageType, Limits, Warning, fault, text};
+use crate::rejection_reason::RejectionReason;
+use crate::text_decoding::DecodedText;
+use crate::{AttachmentLimits, AttachmentWarning, ImageType, rejection_reason, text_decoding};
 
 /// Contents that can be sent, as far as can be seen from outside.
 #[derive(Debug)]
-pub(crate) enum Probed {
-    Image(Header),
+pub(crate) enum ProbedContent {
+    Image(ImageHeader),
     Pdf,
-    Text(Text),
+    Text(DecodedText),
 }
 
 /// Looks at contents. The name and the declared type are compared with what is found, and never believed.
-pub(crate) fn probe(
+pub(crate) fn probe_content(
     bytes: &[u8],
     name: &str,
     declared: Option<&str>,
-    limits: &Limits,
-) -> Result<(Probed, Option<Warning>), Fault> {
-    let claims = claim::claims(name, declared);
-    if let Some(form) = image_type(bytes) {
-        let header = picture(bytes, form, limits)?;
-        return Ok((Probed::Image(header), claim::mismatch(claims, form.media_type())));
+    limits: &AttachmentLimits,
+) -> Result<(ProbedContent, Option<AttachmentWarning>), RejectionReason> {
+    let claims = claimed_type::claimed_types(name, declared);
+    if let Some(form) = detect_image_type(bytes) {
+        let header = probe_image(bytes, form, limits)?;
+        return Ok((ProbedContent::Image(header), claimed_type::mismatch_warning(claims, form.media_type())));
     }
-    if bytes.starts_with(PDF) {
-        foreign::check_tail(bytes)?;
-        return Ok((Probed::Pdf, claim::mismatch(claims, "application/pdf")));
+    if bytes.starts_with(PDF_MAGIC) {
+        other_formats::reject_zip_tail(bytes)?;
+        return Ok((ProbedContent::Pdf, claimed_type::mismatch_warning(claims, "application/pdf")));
     }
-    match text::decode(bytes) {
-        Ok(text) => match claims.into_iter().flatten().find(|claim| claim.is_picture_or_document()) {
-            Some(claim) => Err(claim::broken(claim)),
-            None => Ok((Probed::Text(text), None)),
+    match text_decoding::decode_text(bytes) {
+        Ok(text) => match claims.into_iter().flatten().find(|claim| claim.is_image_or_pdf()) {
+            Some(claim) => Err(claimed_type::not_the_claimed_type(claim)),
+            None => Ok((ProbedContent::Text(text), None)),
         },
         Err(fault) => Err(match claims.into_iter().flatten().next() {
-            Some(claim) if claim.is_picture_or_document() => claim::broken(claim),
-            _ => foreign::unsupported(bytes).unwrap_or(fault),
+            Some(claim) if claim.is_image_or_pdf() => claimed_type::not_the_claimed_type(claim),
+            _ => other_formats::unsupported_type(bytes).unwrap_or(fault),
         }),
     }
 }
 
-const PDF: &[u8] = b"%PDF-";
+const PDF_MAGIC: &[u8] = b"%PDF-";
 
-fn image_type(bytes: &[u8]) -> Option<ImageType> {
+fn detect_image_type(bytes: &[u8]) -> Option<ImageType> {
     if bytes.starts_with(png::MAGIC) {
         Some(ImageType::Png)
     } else if bytes.starts_with(jpeg::MAGIC) {
@@ -67,39 +67,39 @@ fn image_type(bytes: &[u8]) -> Option<ImageType> {
     }
 }
 
-fn picture(bytes: &[u8], form: ImageType, limits: &Limits) -> Result<Header, Fault> {
+fn probe_image(bytes: &[u8], form: ImageType, limits: &AttachmentLimits) -> Result<ImageHeader, RejectionReason> {
     let header = match form {
         ImageType::Png => png::probe(bytes),
         ImageType::Jpeg => jpeg::probe(bytes),
         ImageType::Gif => gif::probe(bytes),
         ImageType::WebP => webp::probe(bytes),
     };
-    let header =
-        header.ok_or_else(|| Fault::corrupt("the picture is damaged or cut off; save it again and attach that"))?;
+    let header = header
+        .ok_or_else(|| RejectionReason::corrupt("the picture is damaged or cut off; save it again and attach that"))?;
     if header.width == 0 || header.height == 0 {
-        return Err(Fault::corrupt("the picture has no pixels; save it again and attach that"));
+        return Err(RejectionReason::corrupt("the picture has no pixels; save it again and attach that"));
     }
-    foreign::check_picture(bytes, &header)?;
-    if header.decoded_pixels() > limits.pixels {
-        return Err(Fault::too_large(format!(
+    other_formats::reject_polyglot_image(bytes, &header)?;
+    if header.decoded_pixels() > limits.image_pixels {
+        return Err(RejectionReason::too_large(format!(
             "the picture has {} × {} pixels, and at most {} million are taken; make it smaller",
             header.width,
             header.height,
-            limits.pixels.checked_mul(4).map_or(0, |most| most / header.pixel_bytes.max(4)) / 1_000_000
+            limits.image_pixels.checked_mul(4).map_or(0, |most| most / header.bytes_per_pixel.max(4)) / 1_000_000
         )));
     }
     Ok(header)
 }
 
 /// What is behind the end of a picture is not sent.
-pub(crate) fn trimmed(header: &Header, bytes: &[u8]) -> Option<Warning> {
-    let behind = bytes.len().saturating_sub(header.end);
+pub(crate) fn trailing_data_warning(header: &ImageHeader, bytes: &[u8]) -> Option<AttachmentWarning> {
+    let behind = bytes.len().saturating_sub(header.end_offset);
     (behind > 0).then(|| {
-        Warning::new(
+        AttachmentWarning::new(
             "trimmed",
             format!(
                 "{} behind the end of the picture are not sent (a film or another picture, perhaps)",
-                fault::readable(behind)
+                rejection_reason::format_bytes(behind)
             ),
         )
     })

@@ -1,25 +1,25 @@
-use super::header::Header;
-use super::reader::Reader;
+use super::byte_reader::ByteReader;
+use super::image_header::ImageHeader;
 use crate::ImageType;
 
 /// Where the chunks begin.
-const CHUNKS: usize = 12;
+const CHUNKS_OFFSET: usize = 12;
 const EXIF: &[u8] = b"Exif\0\0";
 
 pub(super) fn is_webp(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"RIFF") && bytes.get(8..CHUNKS) == Some(b"WEBP")
+    bytes.starts_with(b"RIFF") && bytes.get(8..CHUNKS_OFFSET) == Some(b"WEBP")
 }
 
 /// Nothing if the file is cut off or not made of proper chunks.
-pub(super) fn probe(bytes: &[u8]) -> Option<Header> {
-    let mut reader = Reader::new(bytes);
+pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
+    let mut reader = ByteReader::new(bytes);
     reader.take(4)?;
     let size = usize::try_from(reader.le32()?).ok()?.checked_add(8)?;
     reader.take(4)?;
-    let mut header: Option<Header> = None;
+    let mut header: Option<ImageHeader> = None;
     let mut pixels_came = false;
-    while reader.at() < size {
-        let start = reader.at();
+    while reader.position() < size {
+        let start = reader.position();
         let kind: [u8; 4] = reader.array()?;
         let length = usize::try_from(reader.le32()?).ok()?;
         let data = reader.take(length)?;
@@ -27,50 +27,51 @@ pub(super) fn probe(bytes: &[u8]) -> Option<Header> {
         reader.take(length % 2)?;
         let kept = match &kind {
             b"VP8X" if header.is_none() => {
-                let mut fields = Reader::new(data);
+                let mut fields = ByteReader::new(data);
                 fields.take(4)?;
-                header = Some(Header::new(ImageType::WebP, fields.le24()? + 1, fields.le24()? + 1));
+                header = Some(ImageHeader::new(ImageType::WebP, fields.le24()? + 1, fields.le24()? + 1));
                 true
             }
             b"VP8 " | b"VP8L" => {
-                let (width, height) = if &kind == b"VP8 " { lossy(data)? } else { lossless(data)? };
-                let header = header.get_or_insert_with(|| Header::new(ImageType::WebP, width, height));
-                header.has_part(width, height);
-                header.lossless = &kind == b"VP8L";
+                let (width, height) =
+                    if &kind == b"VP8 " { parse_lossy_size(data)? } else { parse_lossless_size(data)? };
+                let header = header.get_or_insert_with(|| ImageHeader::new(ImageType::WebP, width, height));
+                header.include_frame(width, height);
+                header.is_lossless = &kind == b"VP8L";
                 pixels_came = true;
                 true
             }
             b"ANMF" => {
-                let mut fields = Reader::new(data);
+                let mut fields = ByteReader::new(data);
                 fields.take(6)?;
                 let header = header.as_mut()?;
-                header.has_part(fields.le24()? + 1, fields.le24()? + 1);
-                header.frames = if pixels_came { header.frames.saturating_add(1) } else { 1 };
+                header.include_frame(fields.le24()? + 1, fields.le24()? + 1);
+                header.frame_count = if pixels_came { header.frame_count.saturating_add(1) } else { 1 };
                 pixels_came = true;
                 true
             }
             b"EXIF" => {
-                header.as_mut()?.orient(data.strip_prefix(EXIF).unwrap_or(data));
+                header.as_mut()?.read_orientation(data.strip_prefix(EXIF).unwrap_or(data));
                 false
             }
             b"ALPH" | b"ANIM" | b"ICCP" => true,
             _ => false,
         };
         let header = header.as_mut()?;
-        if header.kept.is_empty() {
-            header.keep(0..CHUNKS);
+        if header.image_ranges.is_empty() {
+            header.add_image_range(0..CHUNKS_OFFSET);
         }
         if kept {
-            header.keep(start..reader.at());
+            header.add_image_range(start..reader.position());
         }
     }
     let mut header = header?;
-    header.end = reader.at();
+    header.end_offset = reader.position();
     pixels_came.then_some(header)
 }
 
-fn lossy(data: &[u8]) -> Option<(u32, u32)> {
-    let mut fields = Reader::new(data);
+fn parse_lossy_size(data: &[u8]) -> Option<(u32, u32)> {
+    let mut fields = ByteReader::new(data);
     fields.take(3)?;
     if fields.array()? != [0x9d, 0x01, 0x2a] {
         return None;
@@ -78,8 +79,8 @@ fn lossy(data: &[u8]) -> Option<(u32, u32)> {
     Some((u32::from(fields.le16()? & 0x3fff), u32::from(fields.le16()? & 0x3fff)))
 }
 
-fn lossless(data: &[u8]) -> Option<(u32, u32)> {
-    let mut fields = Reader::new(data);
+fn parse_lossless_size(data: &[u8]) -> Option<(u32, u32)> {
+    let mut fields = ByteReader::new(data);
     if fields.byte()? != 0x2f {
         return None;
     }

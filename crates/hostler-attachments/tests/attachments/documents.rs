@@ -1,14 +1,14 @@
 //! PDF documents: sent as they are, if anybody could open them.
 
-use hostler_attachments::{Block, Code, Kind, Limits};
+use hostler_attachments::{AttachmentBlock, AttachmentErrorCode, AttachmentKind, AttachmentLimits};
 
 use crate::support::{file, pdf, plan_within, position, refused, sent};
 
 fn pages(bytes: &[u8]) -> usize {
     let file = sent(file("paper.pdf", bytes));
-    let Block::Pdf { data, .. } = &file.block else { panic!("a document") };
+    let AttachmentBlock::Pdf { data, .. } = &file.block else { panic!("a document") };
     assert_eq!(&**data, bytes, "it is sent as it is");
-    let Kind::Pdf { pages } = file.kind else { panic!("a document") };
+    let AttachmentKind::Pdf { pages } = file.kind else { panic!("a document") };
     pages
 }
 
@@ -57,11 +57,11 @@ fn a_document_within_a_document_is_not_counted() {
 fn too_many_pages_are_told_with_their_number() {
     for bytes in [pdf::pages(500), pdf::modern(500)] {
         let (code, sentence) = refused(file("book.pdf", bytes));
-        assert_eq!(code, Code::TooLarge);
+        assert_eq!(code, AttachmentErrorCode::TooLarge);
         assert!(sentence.starts_with("the document has 500 pages, and at most 100 are taken"), "{sentence}");
     }
-    let few = Limits { pdf_pages: 2, ..Limits::default() };
-    assert_eq!(plan_within(file("a.pdf", pdf::pages(3)), &few).unwrap_err().code, Code::TooLarge);
+    let few = AttachmentLimits { pdf_pages: 2, ..AttachmentLimits::default() };
+    assert_eq!(plan_within(file("a.pdf", pdf::pages(3)), &few).unwrap_err().code, AttachmentErrorCode::TooLarge);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn an_encrypted_document_is_refused_with_a_way_out() {
     objects.push("<< /Type /Page /Parent 2 0 R >>".to_owned());
     objects.push("<< /Filter /Standard /V 2 /R 3 /P -44 /O (x) /U (x) >>".to_owned());
     let (code, sentence) = refused(file("secret.pdf", pdf::written(&objects, "/Root 1 0 R /Encrypt 4 0 R")));
-    assert_eq!(code, Code::TypeUnsupported);
+    assert_eq!(code, AttachmentErrorCode::TypeUnsupported);
     assert!(sentence.contains("save it without protection"), "{sentence}");
 }
 
@@ -81,7 +81,7 @@ fn a_document_that_is_cut_off_anywhere_is_damaged() {
         let end = position(&whole, b"startxref").unwrap();
         for length in (5..end).step_by(whole.len() / 23) {
             let (code, sentence) = refused(file("cut.pdf", &whole[..length]));
-            assert_eq!(code, Code::Corrupt, "{length} of {}: {sentence}", whole.len());
+            assert_eq!(code, AttachmentErrorCode::Corrupt, "{length} of {}: {sentence}", whole.len());
         }
     }
 }
@@ -91,7 +91,7 @@ fn a_document_without_pages_is_damaged() {
     let none = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 5 /Kids [] >>"].map(str::to_owned);
     for bytes in [pdf::written(&none, "/Root 1 0 R"), pdf::written(&none, "/Root 7 0 R"), pdf::written(&[], "")] {
         let (code, sentence) = refused(file("none.pdf", bytes));
-        assert_eq!(code, Code::Corrupt);
+        assert_eq!(code, AttachmentErrorCode::Corrupt);
         assert!(sentence.contains("damaged or has no pages"), "{sentence}");
     }
 }
@@ -102,7 +102,7 @@ fn documents_that_unpack_to_too_much_are_refused() {
     for bytes in [pdf::bomb(64 << 20, 1), pdf::bomb(3 << 20, 30)] {
         assert!(bytes.len() < 1 << 20);
         let (code, sentence) = refused(file("bomb.pdf", bytes));
-        assert_eq!(code, Code::TooLarge);
+        assert_eq!(code, AttachmentErrorCode::TooLarge);
         assert!(sentence.contains("unpacks to far more than it should"), "{sentence}");
     }
 }
@@ -118,5 +118,5 @@ fn parts_that_are_packed_again_and_again_are_not_unpacked() {
         pdf::written(&[String::new(), String::new(), String::new(), part], "/Root 1 0 R")
     };
     assert_eq!(pages(&document(1)), 1);
-    assert_eq!(refused(file("deep.pdf", document(5))).0, Code::Corrupt);
+    assert_eq!(refused(file("deep.pdf", document(5))).0, AttachmentErrorCode::Corrupt);
 }

@@ -1,14 +1,16 @@
 //! Pictures: sent as they are where that will do, and otherwise changed as little as that needs.
 
-use hostler_attachments::{Block, Code, ImageType, Kind, Limits, Planned};
+use hostler_attachments::{
+    AttachmentBlock, AttachmentErrorCode, AttachmentKind, AttachmentLimits, ImageType, PlannedAttachment,
+};
 use image::{DynamicImage, GenericImageView as _, ImageFormat};
 
 use crate::support::{
     encoded, exif, file, gif, gradient, jpeg, noise, plan_within, png, position, refused, sent, veiled, warnings, webp,
 };
 
-fn picture(file: &Planned) -> (ImageType, DynamicImage) {
-    let Block::Image { media_type, data } = &file.block else { panic!("a picture") };
+fn picture(file: &PlannedAttachment) -> (ImageType, DynamicImage) {
+    let AttachmentBlock::Image { image_type: media_type, data } = &file.block else { panic!("a picture") };
     let format = match media_type {
         ImageType::Png => ImageFormat::Png,
         ImageType::Jpeg => ImageFormat::Jpeg,
@@ -16,13 +18,17 @@ fn picture(file: &Planned) -> (ImageType, DynamicImage) {
         ImageType::WebP => ImageFormat::WebP,
     };
     let image = image::load_from_memory_with_format(data, format).unwrap();
-    assert_eq!(file.kind, Kind::Image { width: image.width(), height: image.height() }, "what is told is what is sent");
+    assert_eq!(
+        file.kind,
+        AttachmentKind::Image { width: image.width(), height: image.height() },
+        "what is told is what is sent"
+    );
     (*media_type, image)
 }
 
-fn data(file: &Planned) -> &[u8] {
+fn data(file: &PlannedAttachment) -> &[u8] {
     match &file.block {
-        Block::Image { data, .. } => data,
+        AttachmentBlock::Image { data, .. } => data,
         other => panic!("{other:?}"),
     }
 }
@@ -89,7 +95,7 @@ fn a_picture_that_is_too_wide_is_shrunk_and_that_is_told() {
     let (form, image) = picture(&wide);
     assert_eq!((form, image.width(), image.height()), (ImageType::Png, 1568, 78));
     assert_eq!(warnings(&wide), ["shrunk"]);
-    assert_eq!(wide.warnings[0].sentence, "it has 2000 × 100 pixels and is sent with 1568 × 78");
+    assert_eq!(wide.warnings[0].message, "it has 2000 × 100 pixels and is sent with 1568 × 78");
 
     let thin = sent(file("thin.jpg", encoded(&gradient(1, 4000), ImageFormat::Jpeg)));
     assert_eq!(picture(&thin).1.dimensions(), (1, 1568));
@@ -97,14 +103,14 @@ fn a_picture_that_is_too_wide_is_shrunk_and_that_is_told() {
 
 #[test]
 fn no_setting_sends_an_edge_over_the_hard_limit() {
-    let generous = Limits { edge: 8000, ..Limits::default() };
+    let generous = AttachmentLimits { image_edge_pixels: 8000, ..AttachmentLimits::default() };
     let wide = file("wide.png", encoded(&gradient(2600, 10), ImageFormat::Png));
-    assert_eq!(picture(&plan_within(wide, &generous).unwrap()).1.width(), Limits::HARD_EDGE);
+    assert_eq!(picture(&plan_within(wide, &generous).unwrap()).1.width(), AttachmentLimits::MAX_IMAGE_EDGE_PIXELS);
 }
 
 #[test]
 fn an_opaque_png_that_is_too_large_becomes_jpeg() {
-    let limits = Limits { image_bytes: 400_000, ..Limits::default() };
+    let limits = AttachmentLimits { image_bytes: 400_000, ..AttachmentLimits::default() };
     let bytes = encoded(&noise(400, 400, false), ImageFormat::Png);
     assert!(bytes.len() > limits.image_bytes);
     let file = plan_within(file("noise.png", bytes), &limits).unwrap();
@@ -116,7 +122,7 @@ fn an_opaque_png_that_is_too_large_becomes_jpeg() {
 
 #[test]
 fn a_jpeg_that_is_too_large_loses_detail_before_it_loses_pixels() {
-    let limits = Limits { image_bytes: 60_000, ..Limits::default() };
+    let limits = AttachmentLimits { image_bytes: 60_000, ..AttachmentLimits::default() };
     let bytes = encoded(&noise(256, 256, false), ImageFormat::Jpeg);
     assert!(bytes.len() > limits.image_bytes);
     let file = plan_within(file("noise.jpg", bytes), &limits).unwrap();
@@ -126,7 +132,7 @@ fn a_jpeg_that_is_too_large_loses_detail_before_it_loses_pixels() {
 
 #[test]
 fn what_can_be_seen_through_stays_so() {
-    let limits = Limits { image_bytes: 40_000, ..Limits::default() };
+    let limits = AttachmentLimits { image_bytes: 40_000, ..AttachmentLimits::default() };
     let file = plan_within(file("veil.png", encoded(&noise(200, 200, true), ImageFormat::Png)), &limits).unwrap();
     let (form, image) = picture(&file);
     assert!(matches!(form, ImageType::Png | ImageType::WebP) && image.color().has_alpha());
@@ -169,17 +175,17 @@ fn the_colours_of_print_become_ordinary_ones() {
 #[test]
 fn what_moves_is_passed_whole_or_refused() {
     let (code, sentence) = refused(file("film.gif", gif::animated(2001, 4, 2)));
-    assert_eq!(code, Code::TooLarge);
+    assert_eq!(code, AttachmentErrorCode::TooLarge);
     assert!(sentence.starts_with("it moves and an edge of it is longer than 2000 pixels"), "{sentence}");
 
     // Between the two limits it cannot be shrunk, and need not be.
     assert!(sent(file("film.gif", gif::animated(1900, 4, 2))).warnings.is_empty());
 
-    let small = Limits { image_bytes: 200, ..Limits::default() };
+    let small = AttachmentLimits { image_bytes: 200, ..AttachmentLimits::default() };
     for bytes in [gif::animated(40, 40, 9), webp::animated(&encoded(&gradient(40, 30), ImageFormat::WebP), 40, 30, 5)] {
         let refusal = plan_within(file("film", bytes), &small).unwrap_err();
-        assert_eq!(refusal.code, Code::TooLarge);
-        assert!(refusal.sentence.starts_with("it moves and it is larger than 200 bytes"), "{refusal}");
+        assert_eq!(refusal.code, AttachmentErrorCode::TooLarge);
+        assert!(refusal.message.starts_with("it moves and it is larger than 200 bytes"), "{refusal}");
     }
 }
 
@@ -205,15 +211,15 @@ fn the_same_picture_becomes_the_same_bytes_under_the_same_name() {
     let (one, two) = (sent(file("a.png", bytes.clone())), sent(file("b.png", bytes.clone())));
     assert_eq!(data(&one), data(&two));
     assert_eq!(one.variant, two.variant);
-    let other = Limits { edge: 1000, ..Limits::default() };
+    let other = AttachmentLimits { image_edge_pixels: 1000, ..AttachmentLimits::default() };
     assert_ne!(plan_within(file("a.png", bytes), &other).unwrap().variant, one.variant);
     assert_eq!(one.variant.unwrap().to_string().len(), 64);
 }
 
 #[test]
 fn a_limit_that_nothing_can_meet_is_told() {
-    let limits = Limits { image_bytes: 40, ..Limits::default() };
+    let limits = AttachmentLimits { image_bytes: 40, ..AttachmentLimits::default() };
     let refusal = plan_within(file("a.png", encoded(&noise(64, 64, true), ImageFormat::Png)), &limits).unwrap_err();
-    assert_eq!(refusal.code, Code::OptimizationFailed);
-    assert!(refusal.sentence.contains("make it smaller yourself"), "{refusal}");
+    assert_eq!(refusal.code, AttachmentErrorCode::OptimizationFailed);
+    assert!(refusal.message.contains("make it smaller yourself"), "{refusal}");
 }

@@ -1,6 +1,6 @@
 //! Pictures that say which way is up are turned, and say it no more.
 
-use hostler_attachments::Block;
+use hostler_attachments::AttachmentBlock;
 use image::{GenericImageView as _, ImageFormat, Rgb, RgbImage};
 
 use crate::support::{encoded, exif, file, jpeg, png, position, sent, warnings, webp};
@@ -46,7 +46,7 @@ fn every_orientation_is_applied_in_every_form() {
             ("a.webp", webp::with_metadata(&webp_file, width, height, &exif(orientation))),
         ] {
             let sent = sent(file(name, bytes));
-            let Block::Image { data, .. } = &sent.block else { panic!("a picture") };
+            let AttachmentBlock::Image { data, .. } = &sent.block else { panic!("a picture") };
             let shown = image::load_from_memory(data).unwrap();
             assert_eq!(shown.dimensions(), (64, 32), "{name} with {orientation}");
             for ((x, y), expected) in [((8, 4), [255, 0, 0]), ((56, 4), [0, 255, 0]), ((8, 28), [0, 0, 255])] {

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use hostler_attachments::{Block, Claude, History, Item, Limits, Reference, ReferenceKind, Selection, Source, plan};
+use hostler_attachments::{
+    AttachmentBlock, AttachmentLimits, AttachmentSource, ConversationSize, FileReference, FileReferenceKind,
+    LineSelection, MessagesApiBlock, ReceivedAttachment, plan_attachments,
+};
 use image::ImageFormat;
 
 use crate::support::{base64, encoded, file, gradient, jpeg, pdf, png};
@@ -22,7 +25,7 @@ fn leaks(text: &str) -> bool {
 }
 
 /// Files of every outcome with the secret in all of their parts.
-fn items() -> Vec<Item> {
+fn items() -> Vec<ReceivedAttachment> {
     let secret = SECRET.as_bytes();
     let picture = gradient(40, 30);
     let chunk = png::chunk(b"tEXt", &[b"Comment\0", secret].concat());
@@ -31,13 +34,13 @@ fn items() -> Vec<Item> {
     let mut document = pdf::pages(1);
     document.splice(9..9, [b"%", secret, b"\n"].concat());
     let place = |selection| {
-        Source::Reference(Reference {
+        AttachmentSource::Reference(FileReference {
             path: PathBuf::from(format!("/home/{SECRET}/main.rs")),
-            kind: ReferenceKind::File,
+            kind: FileReferenceKind::File,
             selection,
         })
     };
-    let selection = Selection { first_line: 1, last_line: 2, text: Some(SECRET.to_owned()) };
+    let selection = LineSelection { first_line: 1, last_line: 2, text: Some(SECRET.to_owned()) };
     let contents: Vec<Vec<u8>> = vec![
         secret.to_vec(),
         png_file.clone(),
@@ -55,37 +58,46 @@ fn items() -> Vec<Item> {
     let mut items = Vec::new();
     for bytes in contents {
         let name = format!("/home/{SECRET}/a.png");
-        items.push(Item { declared: Some(format!("text/{SECRET}")), ..file(&name, bytes.clone()) });
-        items.push(Item { size_hint: Some(7), ..Item::new(name, Source::Base64(base64(&bytes))) });
+        items.push(ReceivedAttachment {
+            declared_media_type: Some(format!("text/{SECRET}")),
+            ..file(&name, bytes.clone())
+        });
+        items.push(ReceivedAttachment {
+            declared_size: Some(7),
+            ..ReceivedAttachment::new(name, AttachmentSource::Base64(base64(&bytes)))
+        });
         items.push(file("b.txt", bytes));
     }
-    items.push(Item::new("c", Source::Base64(SECRET.to_owned())));
-    items.push(Item::new("d", Source::Words(SECRET.to_owned())));
-    items.push(Item::new("main.rs", place(None)));
-    items.push(Item::new("main.rs", place(Some(selection))));
+    items.push(ReceivedAttachment::new("c", AttachmentSource::Base64(SECRET.to_owned())));
+    items.push(ReceivedAttachment::new("d", AttachmentSource::Text(SECRET.to_owned())));
+    items.push(ReceivedAttachment::new("main.rs", place(None)));
+    items.push(ReceivedAttachment::new("main.rs", place(Some(selection))));
     items
 }
 
 #[test]
 fn nothing_but_the_blocks_tells_a_secret() {
-    let tight = Limits { image_bytes: 60, ..Limits::default() };
-    let full = History { images: 100, bytes: 32_000_000 };
+    let tight = AttachmentLimits { image_bytes: 60, ..AttachmentLimits::default() };
+    let full = ConversationSize { images: 100, bytes: 32_000_000 };
     let (mut accepted, mut refused) = (0, 0);
     for item in items() {
         assert!(!leaks(&format!("{item:?} {:?}", item.source)), "an item's Debug");
-        for (limits, history) in
-            [(&Limits::default(), History::default()), (&tight, History::default()), (&tight, full)]
-        {
-            let told = match plan(vec![item.clone()], limits, history) {
+        for (limits, history) in [
+            (&AttachmentLimits::default(), ConversationSize::default()),
+            (&tight, ConversationSize::default()),
+            (&tight, full),
+        ] {
+            let told = match plan_attachments(vec![item.clone()], limits, history) {
                 Ok(plan) => {
                     accepted += 1;
-                    let claude: Vec<_> = plan.files.iter().map(|file| format!("{:?}", Claude(&file.block))).collect();
+                    let claude: Vec<_> =
+                        plan.attachments.iter().map(|file| format!("{:?}", MessagesApiBlock(&file.block))).collect();
                     let summaries = serde_json::to_string(&plan.summaries()).unwrap();
                     format!("{plan:?} {plan:#?} {:?} {claude:?} {summaries} {:?}", plan.blocks(), plan.diagnostics())
                 }
                 Err(rejection) => {
                     refused += 1;
-                    let files = serde_json::to_string(&rejection.files).unwrap();
+                    let files = serde_json::to_string(&rejection.summaries).unwrap();
                     format!("{rejection} {rejection:?} {rejection:#?} {files} {:?}", rejection.diagnostics())
                 }
             };
@@ -101,7 +113,10 @@ fn a_secret_would_be_seen() {
     let told = leaks(&format!("x{SECRET}")) && leaks(&base64(format!("ab{SECRET}cd").as_bytes()));
     assert!(told && leaks(&format!("{:?}", SECRET.as_bytes())));
     // What the agent is given does hold it, which is why it is never printed.
-    let file = plan(vec![file("a.txt", SECRET)], &Limits::default(), History::default()).unwrap().files.remove(0);
-    assert!(matches!(&file.block, Block::Text { text, .. } if leaks(text)));
-    assert!(leaks(&serde_json::to_string(&Claude(&file.block)).unwrap()));
+    let file = plan_attachments(vec![file("a.txt", SECRET)], &AttachmentLimits::default(), ConversationSize::default())
+        .unwrap()
+        .attachments
+        .remove(0);
+    assert!(matches!(&file.block, AttachmentBlock::Text { text, .. } if leaks(text)));
+    assert!(leaks(&serde_json::to_string(&MessagesApiBlock(&file.block)).unwrap()));
 }

@@ -1,6 +1,6 @@
 //! What clients and diagnostics are told.
 
-use hostler_attachments::{Code, Rejection};
+use hostler_attachments::{AttachmentErrorCode, AttachmentPlanError};
 use image::ImageFormat;
 
 use crate::support::{encoded, file, gradient, pdf, plan_all};
@@ -21,7 +21,7 @@ fn a_plan_is_told_file_by_file() {
 #[test]
 fn a_rejection_is_told_file_by_file() {
     let rejection = plan_all(vec![file("a.txt", ""), file("b.zip", *b"PK\x03\x04\x14\0")]).unwrap_err();
-    insta::assert_json_snapshot!(rejection.files);
+    insta::assert_json_snapshot!(rejection.summaries);
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn diagnostics_are_counts_kinds_sizes_and_codes() {
 
 #[test]
 fn a_refusal_of_somebody_else_is_a_rejection_too() {
-    let refusal = plan_all(vec![file("b.zip", *b"PK\x03\x04\x14\0")]).unwrap_err().refusals.remove(0);
-    let rejection = Rejection::from(refusal.clone());
-    assert_eq!(rejection.refusals, [refusal]);
-    assert_eq!(rejection.diagnostics().codes, [Code::TypeUnsupported]);
+    let refusal = plan_all(vec![file("b.zip", *b"PK\x03\x04\x14\0")]).unwrap_err().errors.remove(0);
+    let rejection = AttachmentPlanError::from(refusal.clone());
+    assert_eq!(rejection.errors, [refusal]);
+    assert_eq!(rejection.diagnostics().error_codes, [AttachmentErrorCode::TypeUnsupported]);
 }

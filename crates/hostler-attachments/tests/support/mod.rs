@@ -10,44 +10,50 @@ pub(crate) mod webp;
 use std::io::Cursor;
 
 use base64::Engine as _;
-use hostler_attachments::{Code, History, Item, Limits, Plan, Planned, Refusal, Rejection, Source, plan};
+use hostler_attachments::{
+    AttachmentError, AttachmentErrorCode, AttachmentLimits, AttachmentPlan, AttachmentPlanError, AttachmentSource,
+    ConversationSize, PlannedAttachment, ReceivedAttachment, plan_attachments,
+};
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 
 /// A file by its name, with nothing declared.
-pub(crate) fn file(name: &str, bytes: impl Into<Vec<u8>>) -> Item {
-    Item::new(name, Source::Bytes(bytes.into().into()))
+pub(crate) fn file(name: &str, bytes: impl Into<Vec<u8>>) -> ReceivedAttachment {
+    ReceivedAttachment::new(name, AttachmentSource::Bytes(bytes.into().into()))
 }
 
 pub(crate) fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-pub(crate) fn plan_all(items: Vec<Item>) -> Result<Plan, Rejection> {
-    plan(items, &Limits::default(), History::default())
+pub(crate) fn plan_all(items: Vec<ReceivedAttachment>) -> Result<AttachmentPlan, AttachmentPlanError> {
+    plan_attachments(items, &AttachmentLimits::default(), ConversationSize::default())
 }
 
-pub(crate) fn plan_within(item: Item, limits: &Limits) -> Result<Planned, Refusal> {
-    match plan(vec![item], limits, History::default()) {
-        Ok(mut plan) => Ok(plan.files.remove(0)),
-        Err(mut rejection) => Err(rejection.refusals.remove(0)),
+pub(crate) fn plan_within(
+    item: ReceivedAttachment,
+    limits: &AttachmentLimits,
+) -> Result<PlannedAttachment, AttachmentError> {
+    match plan_attachments(vec![item], limits, ConversationSize::default()) {
+        Ok(mut plan) => Ok(plan.attachments.remove(0)),
+        Err(mut rejection) => Err(rejection.errors.remove(0)),
     }
 }
 
 /// What becomes of one file, which can be sent.
 #[track_caller]
-pub(crate) fn sent(item: Item) -> Planned {
-    plan_within(item, &Limits::default()).unwrap()
+pub(crate) fn sent(item: ReceivedAttachment) -> PlannedAttachment {
+    plan_within(item, &AttachmentLimits::default()).unwrap()
 }
 
 /// Why one file cannot be sent.
 #[track_caller]
-pub(crate) fn refused(item: Item) -> (Code, String) {
-    let refusal = plan_within(item, &Limits::default()).unwrap_err();
-    (refusal.code, refusal.sentence)
+pub(crate) fn refused(item: ReceivedAttachment) -> (AttachmentErrorCode, String) {
+    let refusal = plan_within(item, &AttachmentLimits::default()).unwrap_err();
+    (refusal.code, refusal.message)
 }
 
 /// The kinds of its warnings.
-pub(crate) fn warnings(file: &Planned) -> Vec<&'static str> {
+pub(crate) fn warnings(file: &PlannedAttachment) -> Vec<&'static str> {
     file.warnings.iter().map(|warning| warning.kind).collect()
 }
 

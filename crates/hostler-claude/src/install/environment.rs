@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// The environment that the program was started with, passed in by `main`.
 #[derive(Clone, Default)]
-pub(super) struct Environment(BTreeMap<OsString, OsString>);
+pub(super) struct InstallEnvironment(BTreeMap<OsString, OsString>);
 
-impl Environment {
+impl InstallEnvironment {
     pub(super) fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         Self(variables.into_iter().collect())
     }
@@ -25,14 +25,14 @@ impl Environment {
             .filter(|(name, _)| !is_withheld(name))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        variables.insert("PATH".into(), self.path_with(node));
+        variables.insert("PATH".into(), self.path_with_node(node));
         variables
     }
 
     /// A verification run sees a home of its own and nothing else.
     pub(super) fn for_verification(&self, scratch: &Path, node: &Path) -> BTreeMap<OsString, OsString> {
         let mut variables = BTreeMap::new();
-        variables.insert("PATH".into(), self.path_with(node));
+        variables.insert("PATH".into(), self.path_with_node(node));
         for name in ["HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "TMPDIR"] {
             variables.insert(name.into(), scratch.into());
         }
@@ -42,7 +42,7 @@ impl Environment {
     }
 
     /// npm is a script that asks for `node`: the one that we found must be the one that it finds.
-    fn path_with(&self, node: &Path) -> OsString {
+    fn path_with_node(&self, node: &Path) -> OsString {
         let own = node.parent().map(Path::to_path_buf);
         let joined = std::env::join_paths(own.into_iter().chain(std::env::split_paths(self.path())));
         joined.unwrap_or_else(|_| self.path().to_owned())
@@ -58,7 +58,7 @@ fn is_withheld(name: &OsStr) -> bool {
         || name.ends_with("_API_KEY")
 }
 
-impl std::fmt::Debug for Environment {
+impl std::fmt::Debug for InstallEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Environment({} variables)", self.0.len())
     }
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Environment {
 mod tests {
     use super::*;
 
-    fn environment() -> Environment {
+    fn environment() -> InstallEnvironment {
         let variables = [
             ("PATH", "/bin"),
             ("HOME", "/home/somebody"),
@@ -78,7 +78,7 @@ mod tests {
             ("SOME_API_KEY", "secret"),
             ("NODE_OPTIONS", "--require=evil"),
         ];
-        Environment::new(variables.map(|(name, value)| (name.into(), value.into())))
+        InstallEnvironment::new(variables.map(|(name, value)| (name.into(), value.into())))
     }
 
     #[test]

@@ -9,25 +9,25 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hostler_driver::Installed;
+use hostler_driver::InstalledBuild;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::pins::Build;
 use super::platform::Platform;
 
-const MARKER: &str = "install.json";
+const MARKER_FILE: &str = "install.json";
 
 /// The part of the cache directory that belongs to Claude Code.
 #[derive(Debug, Clone)]
-pub(super) struct Layout {
+pub(super) struct CacheLayout {
     root: PathBuf,
     platform: Platform,
 }
 
 /// Written last, into the staging directory; its presence below the final name is what makes an install one.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Marker {
+struct InstallReceipt {
     build: String,
     version: String,
     /// Package and version; names the platform, since cache directories are sometimes shared between machines.
@@ -38,7 +38,7 @@ struct Marker {
     bytes: u64,
 }
 
-impl Layout {
+impl CacheLayout {
     pub(super) fn new(cache: &Path, platform: Platform) -> Self {
         Self { root: cache.join("agents").join("claude"), platform }
     }
@@ -52,22 +52,22 @@ impl Layout {
     }
 
     /// The finished install of a build, if its marker and its executable agree with the pin.
-    pub(super) fn installed(&self, build: Build) -> Option<Installed> {
-        let home = self.home(build);
-        let marker: Marker = serde_json::from_slice(&fs_err::read(home.join(MARKER)).ok()?).ok()?;
+    pub(super) fn installed(&self, build: Build) -> Option<InstalledBuild> {
+        let home = self.install_directory(build);
+        let marker: InstallReceipt = serde_json::from_slice(&fs_err::read(home.join(MARKER_FILE)).ok()?).ok()?;
         let path = home.join(&marker.executable);
         let bytes = fs_err::metadata(&path).ok().filter(std::fs::Metadata::is_file)?.len();
-        (self.marker(build, bytes)? == marker).then_some(Installed {
+        (self.expected_marker(build, bytes)? == marker).then_some(InstalledBuild {
             build: marker.build,
             version: marker.version,
             path,
-            fresh: false,
+            newly_installed: false,
         })
     }
 
     /// Removes what earlier installers of this build left: unfinished directories, and a final one that is not whole.
     /// Only the holder of the build's lock may call this, for then nobody else is at work in them.
-    pub(super) fn sweep(&self, build: Build) -> io::Result<()> {
+    pub(super) fn remove_incomplete(&self, build: Build) -> io::Result<()> {
         let prefix = staging_prefix(build);
         for entry in fs_err::read_dir(&self.root)? {
             let entry = entry?;
@@ -75,7 +75,7 @@ impl Layout {
                 fs_err::remove_dir_all(entry.path())?;
             }
         }
-        let home = self.home(build);
+        let home = self.install_directory(build);
         if home.symlink_metadata().is_ok() && self.installed(build).is_none() {
             fs_err::remove_dir_all(home)?;
         }
@@ -83,41 +83,41 @@ impl Layout {
     }
 
     /// A new place to install into.
-    pub(super) fn stage(&self, build: Build) -> io::Result<Staging> {
+    pub(super) fn create_staging(&self, build: Build) -> io::Result<InstallStaging> {
         let directory = tempfile::Builder::new().prefix(&staging_prefix(build)).tempdir_in(&self.root)?;
-        let staging = Staging { directory };
+        let staging = InstallStaging { directory };
         fs_err::create_dir(staging.tree())?;
         fs_err::create_dir(staging.scratch())?;
         Ok(staging)
     }
 
     /// Makes a verified staging directory the install of its build, in one step.
-    pub(super) fn publish(&self, build: Build, staging: &Staging) -> io::Result<Installed> {
+    pub(super) fn publish(&self, build: Build, staging: &InstallStaging) -> io::Result<InstalledBuild> {
         let tree = staging.tree();
         let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
         let executable = build.pin().executable(&self.platform).ok_or_else(unsupported)?;
         let file = fs_err::File::open(tree.join(executable))?;
         // A marker must not reach the disk before what it vouches for.
         file.sync_all()?;
-        let marker = self.marker(build, file.metadata()?.len()).ok_or_else(unsupported)?;
-        let marker_file = fs_err::File::create(tree.join(MARKER))?;
+        let marker = self.expected_marker(build, file.metadata()?.len()).ok_or_else(unsupported)?;
+        let marker_file = fs_err::File::create(tree.join(MARKER_FILE))?;
         serde_json::to_writer_pretty(&marker_file, &marker)?;
         marker_file.sync_all()?;
 
-        let home = self.home(build);
+        let home = self.install_directory(build);
         fs_err::rename(tree, &home)?;
         let path = home.join(marker.executable);
-        Ok(Installed { build: marker.build, version: marker.version, path, fresh: true })
+        Ok(InstalledBuild { build: marker.build, version: marker.version, path, newly_installed: true })
     }
 
-    fn home(&self, build: Build) -> PathBuf {
+    fn install_directory(&self, build: Build) -> PathBuf {
         self.root.join(format!("{}-{}", build.as_str(), build.pin().version))
     }
 
     /// The marker that an install of today's pin must have.
-    fn marker(&self, build: Build, bytes: u64) -> Option<Marker> {
+    fn expected_marker(&self, build: Build, bytes: u64) -> Option<InstallReceipt> {
         let pin = build.pin();
-        Some(Marker {
+        Some(InstallReceipt {
             build: build.as_str().to_owned(),
             version: pin.version.to_owned(),
             package: pin.spec(&self.platform)?,
@@ -129,11 +129,11 @@ impl Layout {
 
 /// An unfinished install; removed when dropped, which takes a while.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(super) struct InstallStaging {
     directory: TempDir,
 }
 
-impl Staging {
+impl InstallStaging {
     /// What npm installs into and what will be published.
     pub(super) fn tree(&self) -> PathBuf {
         self.directory.path().join("tree")
@@ -155,14 +155,14 @@ fn staging_prefix(build: Build) -> String {
 }
 
 /// The bytes of all files below a directory that others are changing; what vanishes meanwhile is not counted.
-pub(super) fn bytes_below(directory: &Path) -> u64 {
+pub(super) fn directory_size_bytes(directory: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return 0;
     };
     entries
         .flatten()
         .map(|entry| match entry.metadata() {
-            Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+            Ok(found) if found.is_dir() => directory_size_bytes(&entry.path()),
             Ok(found) => found.len(),
             Err(_) => 0,
         })

@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use hostler_process::TreeLock;
+use hostler_process::ProcessTreeLock;
 
 /// How often a waiting installer asks again. A blocking wait could not be cancelled.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The exclusive right to install one build; free again when it is dropped or its process dies, and nothing is left of
 /// what was run under it.
@@ -29,13 +29,13 @@ impl BuildLock {
             if let Some(tell) = waiting.take() {
                 tell();
             }
-            tokio::time::sleep(ASK_AGAIN).await;
+            tokio::time::sleep(LOCK_POLL_INTERVAL).await;
         }
     }
 
     /// The lock for a supervisor. When we are killed, the next installer waits until the npm that we left behind has
     /// stopped writing.
-    pub(super) fn for_a_tree(&self) -> io::Result<TreeLock> {
-        self.0.try_clone().map(TreeLock::File)
+    pub(super) fn to_tree_lock(&self) -> io::Result<ProcessTreeLock> {
+        self.0.try_clone().map(ProcessTreeLock::File)
     }
 }

@@ -7,16 +7,16 @@
 //! **Architecture Invariant:** versions and packages are named in [`pins`] alone; nothing here reads the process
 //! environment.
 
-mod custody;
-mod diagnosis;
 mod environment;
-mod failure;
+mod errors;
 mod layout;
 mod lock;
 mod npm;
+mod npm_diagnosis;
 pub mod pins;
 mod platform;
-mod verify;
+mod program_runner;
+mod verification;
 
 use std::ffi::OsString;
 use std::io;
@@ -24,21 +24,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use hostler_driver::{InstallError, InstallProgress, Installed, Installer, ProgressSink};
+use hostler_driver::{InstallError, InstallProgress, InstallProgressSink, InstalledBuild, Installer};
 use hostler_process::{SupervisorCommand, find_program};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use self::pins::{Build, Pin};
+pub use self::pins::{Build, PinnedBuild};
 pub use self::platform::{Arch, Libc, Os, Platform};
 
-use self::custody::Custody;
-use self::diagnosis::Context;
-use self::environment::Environment;
-use self::layout::Layout;
+use self::environment::InstallEnvironment;
+use self::layout::CacheLayout;
 use self::lock::BuildLock;
 use self::npm::NpmInstall;
-use self::verify::Verification;
+use self::npm_diagnosis::InstallContext;
+use self::program_runner::ProgramRunner;
+use self::verification::Verification;
 
 /// What an installer needs to know of its surroundings.
 #[derive(Clone)]
@@ -60,9 +60,9 @@ pub struct InstallerConfig {
 impl InstallerConfig {
     /// For this machine: npm and Node.js are looked up on the `PATH` of `env`.
     pub fn for_this_machine(cache_dir: PathBuf, env: Vec<(OsString, OsString)>, supervisor: SupervisorCommand) -> Self {
-        let environment = Environment::new(env.iter().cloned());
+        let environment = InstallEnvironment::new(env.iter().cloned());
         let (npm, node) = (find_program("npm", environment.path()), find_program("node", environment.path()));
-        Self { cache_dir, npm, node, platform: Platform::of_this_machine(Path::new("/")), env, supervisor }
+        Self { cache_dir, npm, node, platform: Platform::detect(Path::new("/")), env, supervisor }
     }
 }
 
@@ -86,10 +86,10 @@ struct Inner {
     npm: Option<PathBuf>,
     node: Option<PathBuf>,
     platform: Platform,
-    environment: Environment,
-    layout: Layout,
+    environment: InstallEnvironment,
+    layout: CacheLayout,
     supervisor: SupervisorCommand,
-    stopped: CancellationToken,
+    cancelled: CancellationToken,
     installs: TaskTracker,
 }
 
@@ -97,15 +97,15 @@ impl ClaudeInstaller {
     /// An installer; touches nothing yet.
     pub fn new(config: InstallerConfig) -> Self {
         let InstallerConfig { cache_dir, npm, node, platform, env, supervisor } = config;
-        let layout = Layout::new(&cache_dir, platform.clone());
+        let layout = CacheLayout::new(&cache_dir, platform.clone());
         Self(Arc::new(Inner {
             npm,
             node,
             platform,
-            environment: Environment::new(env),
+            environment: InstallEnvironment::new(env),
             layout,
             supervisor,
-            stopped: CancellationToken::new(),
+            cancelled: CancellationToken::new(),
             installs: TaskTracker::new(),
         }))
     }
@@ -120,30 +120,34 @@ impl Installer for ClaudeInstaller {
         Build::ALL.map(|build| build.as_str().to_owned()).into()
     }
 
-    fn pinned(&self, build: &str) -> Option<String> {
+    fn pinned_version(&self, build: &str) -> Option<String> {
         Build::from_name(build).map(|build| build.pin().version.to_owned())
     }
 
-    fn installed(&self, build: &str) -> Option<Installed> {
+    fn installed_build(&self, build: &str) -> Option<InstalledBuild> {
         self.0.layout.installed(Build::from_name(build)?)
     }
 
-    fn install(&self, build: &str, progress: ProgressSink) -> BoxFuture<'static, Result<Installed, InstallError>> {
+    fn install(
+        &self,
+        build: &str,
+        progress: InstallProgressSink,
+    ) -> BoxFuture<'static, Result<InstalledBuild, InstallError>> {
         let (inner, name) = (Arc::clone(&self.0), build.to_owned());
         Box::pin(async move {
-            let build = Build::from_name(&name).ok_or_else(|| failure::unknown_build(&name))?;
-            let stopped = inner.stopped.child_token();
+            let build = Build::from_name(&name).ok_or_else(|| errors::unknown_build(&name))?;
+            let stopped = inner.cancelled.child_token();
             // A task of its own tidies up also when nobody waits for it any more.
             let install = inner.installs.spawn(Arc::clone(&inner).install(build, progress, stopped.clone()));
             let _nobody_waits = stopped.drop_guard();
-            install.await.unwrap_or_else(|error| Err(failure::broken_off(&error, build)))
+            install.await.unwrap_or_else(|error| Err(errors::task_failed(&error, build)))
         })
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
-            inner.stopped.cancel();
+            inner.cancelled.cancel();
             inner.installs.close();
             inner.installs.wait().await;
         })
@@ -154,42 +158,42 @@ impl Inner {
     async fn install(
         self: Arc<Self>,
         build: Build,
-        progress: ProgressSink,
+        progress: InstallProgressSink,
         stopped: CancellationToken,
-    ) -> Result<Installed, InstallError> {
+    ) -> Result<InstalledBuild, InstallError> {
         if let Some(installed) = self.layout.installed(build) {
             return Ok(installed);
         }
         let pin = build.pin();
         let (Some(spec), Some(executable)) = (pin.spec(&self.platform), pin.executable(&self.platform)) else {
-            return Err(failure::unsupported(&self.platform));
+            return Err(errors::unsupported(&self.platform));
         };
-        let npm = self.npm.as_deref().ok_or_else(|| failure::tool_missing("npm", build))?;
-        let node = self.node.as_deref().ok_or_else(|| failure::tool_missing("Node.js (node)", build))?;
+        let npm = self.npm.as_deref().ok_or_else(|| errors::tool_missing("npm", build))?;
+        let node = self.node.as_deref().ok_or_else(|| errors::tool_missing("Node.js (node)", build))?;
 
         let root = self.layout.root();
-        let file = |what| move |error: io::Error| failure::file(what, &error, root, build);
+        let file = |what| move |error: io::Error| errors::file_error(what, &error, root, build);
         fs_err::create_dir_all(root).map_err(file("create its cache directory"))?;
         let lock_file = self.layout.lock_file(build);
         let lock = BuildLock::acquire(&lock_file, || progress(InstallProgress::Waiting));
-        let lock = stopped.run_until_cancelled(lock).await.ok_or_else(|| failure::stopped(build))?;
+        let lock = stopped.run_until_cancelled(lock).await.ok_or_else(|| errors::stopped(build))?;
         let lock = lock.map_err(file("lock its cache directory"))?;
         if let Some(installed) = self.layout.installed(build) {
             return Ok(installed);
         }
 
         let staging = self
-            .blocking(move |layout| layout.sweep(build).and_then(|()| layout.stage(build)))
+            .run_blocking(move |layout| layout.remove_incomplete(build).and_then(|()| layout.create_staging(build)))
             .await
             .map_err(file("prepare its cache directory"))?;
-        let custody = Custody { supervisor: &self.supervisor, lock: &lock, stopped: &stopped };
+        let custody = ProgramRunner { supervisor: &self.supervisor, lock: &lock, cancelled: &stopped };
         let fill = async {
             let tree = staging.tree();
-            let context = Context { build, platform: &self.platform, spec: &spec, cache: root };
-            NpmInstall { npm, node, environment: &self.environment, prefix: &tree, custody: &custody, context }
+            let context = InstallContext { build, platform: &self.platform, spec: &spec, cache: root };
+            NpmInstall { npm, node, environment: &self.environment, prefix: &tree, runner: &custody, context }
                 .run(|bytes| {
-                    let total = pin.about_bytes;
-                    progress(InstallProgress::Fetching { done: bytes.min(total), total });
+                    let total = pin.approximate_bytes;
+                    progress(InstallProgress::Fetching { done_bytes: bytes.min(total), total_bytes: total });
                 })
                 .await?;
             progress(InstallProgress::Verifying);
@@ -200,23 +204,23 @@ impl Inner {
                 node,
                 scratch: &staging.scratch(),
                 environment: &self.environment,
-                custody: &custody,
+                runner: &custody,
             }
             .run()
             .await
         };
         if let Err(error) = fill.await {
             // What cannot be removed now, the next installer removes.
-            let _left = self.blocking(move |_| staging.remove()).await;
+            let _left = self.run_blocking(move |_| staging.remove()).await;
             return Err(error);
         }
-        self.blocking(move |layout| layout.publish(build, &staging)).await.map_err(file("finish the install"))
+        self.run_blocking(move |layout| layout.publish(build, &staging)).await.map_err(file("finish the install"))
     }
 
     /// File work that can take a while, off the runtime's threads.
-    async fn blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Layout) -> io::Result<T> + Send + 'static,
+        work: impl FnOnce(&CacheLayout) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let layout = self.layout.clone();
         tokio::task::spawn_blocking(move || work(&layout)).await.map_err(io::Error::other)?

@@ -7,54 +7,54 @@ use std::time::Duration;
 
 use hostler_driver::InstallError;
 
-use super::custody::{Custody, Program};
-use super::diagnosis::{Context, Diagnosis};
-use super::environment::Environment;
-use super::failure;
-use super::layout::bytes_below;
+use super::environment::InstallEnvironment;
+use super::errors;
+use super::layout::directory_size_bytes;
+use super::npm_diagnosis::{InstallContext, NpmDiagnosis};
+use super::program_runner::{ProgramRunner, ProgramSpec};
 
 /// How often the bytes on disk are counted.
-const COUNT_EVERY: Duration = Duration::from_millis(200);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Becomes npm, of which only the complaints are heard.
-const COMPLAINTS: &str = "exec \"$@\" 2>&1 >/dev/null";
+const STDERR_ONLY_SCRIPT: &str = "exec \"$@\" 2>&1 >/dev/null";
 
 /// One `npm install`.
 pub(super) struct NpmInstall<'a> {
     pub(super) npm: &'a Path,
     pub(super) node: &'a Path,
-    pub(super) environment: &'a Environment,
+    pub(super) environment: &'a InstallEnvironment,
     pub(super) prefix: &'a Path,
-    pub(super) custody: &'a Custody<'a>,
-    pub(super) context: Context<'a>,
+    pub(super) runner: &'a ProgramRunner<'a>,
+    pub(super) context: InstallContext<'a>,
 }
 
 impl NpmInstall<'_> {
     /// Runs to the end; `arrived` hears how many bytes are on disk.
     pub(super) async fn run(self, arrived: impl Fn(u64)) -> Result<(), InstallError> {
-        let Context { build, spec, .. } = self.context;
-        let words = ["-c", COMPLAINTS, "sh"].map(OsString::from).into_iter().chain([self.npm.into()]);
+        let InstallContext { build, spec, .. } = self.context;
+        let words = ["-c", STDERR_ONLY_SCRIPT, "sh"].map(OsString::from).into_iter().chain([self.npm.into()]);
         let words = words.chain(["install".into(), "--prefix".into(), self.prefix.into()]);
-        let program = Program {
+        let program = ProgramSpec {
             program: "/bin/sh".into(),
-            args: words.chain(FLAGS.map(OsString::from)).chain([spec.into()]).collect(),
+            args: words.chain(NPM_FLAGS.map(OsString::from)).chain([spec.into()]).collect(),
             env: self.environment.for_npm(self.node),
             cwd: self.prefix,
         };
-        let mut diagnosis = Diagnosis::default();
+        let mut diagnosis = NpmDiagnosis::default();
         let ended = tokio::select! {
-            ended = self.custody.run(program, self.custody.stopped.cancelled(), |line| diagnosis.hear(line)) => ended,
-            never = keep_counting(self.prefix, &arrived) => match never {},
+            ended = self.runner.run(program, self.runner.cancelled.cancelled(), |line| diagnosis.read_line(line)) => ended,
+            never = report_progress(self.prefix, &arrived) => match never {},
         };
-        let not_started = |why: String| failure::npm_failed(&format!("it could not be started ({why})"), build);
+        let not_started = |why: String| errors::npm_failed(&format!("it could not be started ({why})"), build);
         let exit = match ended {
             Ok(Some(ended)) => ended.exit,
-            Ok(None) => return Err(failure::stopped(build)),
+            Ok(None) => return Err(errors::stopped(build)),
             Err(error) => return Err(not_started(error.to_string())),
         };
         arrived(count_bytes(self.prefix).await);
         match exit.code {
-            Some(0) if !diagnosis.disk_full() => Ok(()),
+            Some(0) if !diagnosis.is_disk_full() => Ok(()),
             // By these a shell says that it found nothing to become.
             Some(126 | 127) => Err(not_started(exit.to_string())),
             _ => Err(diagnosis.explain(&exit.to_string(), &self.context)),
@@ -63,7 +63,7 @@ impl NpmInstall<'_> {
 }
 
 /// Everything that a user's npm settings could change to our harm is said explicitly: flags beat settings.
-const FLAGS: [&str; 17] = [
+const NPM_FLAGS: [&str; 17] = [
     "--ignore-scripts",
     "--no-audit",
     "--no-fund",
@@ -85,8 +85,8 @@ const FLAGS: [&str; 17] = [
     "--",
 ];
 
-async fn keep_counting(directory: &Path, arrived: &impl Fn(u64)) -> Infallible {
-    let mut count = tokio::time::interval(COUNT_EVERY);
+async fn report_progress(directory: &Path, arrived: &impl Fn(u64)) -> Infallible {
+    let mut count = tokio::time::interval(PROGRESS_INTERVAL);
     loop {
         count.tick().await;
         arrived(count_bytes(directory).await);
@@ -95,5 +95,5 @@ async fn keep_counting(directory: &Path, arrived: &impl Fn(u64)) -> Infallible {
 
 async fn count_bytes(directory: &Path) -> u64 {
     let directory = directory.to_owned();
-    tokio::task::spawn_blocking(move || bytes_below(&directory)).await.unwrap_or(0)
+    tokio::task::spawn_blocking(move || directory_size_bytes(&directory)).await.unwrap_or(0)
 }

@@ -29,7 +29,7 @@ impl Build {
     }
 
     /// What is pinned for this build.
-    pub fn pin(self) -> &'static Pin {
+    pub fn pin(self) -> &'static PinnedBuild {
         match self {
             Self::Native => &NATIVE,
             Self::Js => &JS,
@@ -39,7 +39,7 @@ impl Build {
 
 /// One pinned build.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Pin {
+pub struct PinnedBuild {
     /// What `--version` says.
     pub version: &'static str,
     /// The npm package; a native build adds its platform's suffix.
@@ -51,30 +51,30 @@ pub struct Pin {
     /// Whether there is one package per platform.
     per_platform: bool,
     /// About how many bytes a finished install has on disk.
-    pub about_bytes: u64,
+    pub approximate_bytes: u64,
 }
 
 /// The default build.
-pub const NATIVE: Pin = Pin {
+pub const NATIVE: PinnedBuild = PinnedBuild {
     version: "2.1.325",
     package: "@anthropic-ai/claude-code",
     package_version: "2.1.325",
     executable: "claude",
     per_platform: true,
-    about_bytes: 365_900_000,
+    approximate_bytes: 365_900_000,
 };
 
 /// The JavaScript build, which ships inside the agent SDK's package.
-pub const JS: Pin = Pin {
+pub const JS: PinnedBuild = PinnedBuild {
     version: "2.1.112",
     package: "@anthropic-ai/claude-agent-sdk",
     package_version: "0.2.112",
     executable: "cli.js",
     per_platform: false,
-    about_bytes: 92_500_000,
+    approximate_bytes: 92_500_000,
 };
 
-impl Pin {
+impl PinnedBuild {
     /// The npm package for a platform; `None` where there is no build for it.
     pub fn package(&self, platform: &Platform) -> Option<String> {
         if self.per_platform {

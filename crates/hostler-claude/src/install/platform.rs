@@ -49,7 +49,7 @@ pub enum Libc {
 
 impl Platform {
     /// The machine this program was built for; `root` is where its C library is looked for (`/`).
-    pub fn of_this_machine(root: &Path) -> Self {
+    pub fn detect(root: &Path) -> Self {
         let os = match std::env::consts::OS {
             "linux" => Os::Linux,
             "macos" => Os::MacOs,
@@ -61,7 +61,7 @@ impl Platform {
             "aarch64" => Arch::Arm64,
             other => Arch::Other(other.to_owned()),
         };
-        let libc = Libc::found_below(root);
+        let libc = Libc::detect(root);
         Self { os, arch, libc }
     }
 
@@ -102,7 +102,7 @@ impl fmt::Display for Platform {
 
 impl Libc {
     /// Looks at the disk rather than at how we were compiled: a static build of ours runs on either.
-    fn found_below(root: &Path) -> Self {
+    fn detect(root: &Path) -> Self {
         const GLIBC: [&str; 2] = ["lib64/ld-linux-x86-64.so.2", "lib/ld-linux-aarch64.so.1"];
         const MUSL: [&str; 2] = ["lib/ld-musl-x86_64.so.1", "lib/ld-musl-aarch64.so.1"];
         let any = |loaders: [&str; 2]| loaders.iter().any(|loader| root.join(loader).exists());
@@ -121,7 +121,7 @@ mod tests {
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
             fs_err::write(path, "").unwrap();
         }
-        Platform::of_this_machine(root.path()).libc
+        Platform::detect(root.path()).libc
     }
 
     #[test]

@@ -1,136 +1,139 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use hostler_driver::{BackgroundKind, BackgroundTask, DriverEvent};
+use hostler_driver::{BackgroundTask, BackgroundTaskKind, DriverEvent};
 use serde_json::value::RawValue;
 
-use crate::wire::{BackgroundTasks, LeftBehind, TaskNotification, TaskStarted, TaskUpdated};
+use crate::wire::{BackgroundTasks, BackgroundedWork, TaskNotification, TaskStarted, TaskUpdated};
 
 /// More tasks than any agent has; those that matter least are forgotten first.
 const MAX_TASKS: usize = 512;
 
 /// How much of a sentence about a task is passed on, in characters.
-const MAX_REASON: usize = 200;
+const MAX_REASON_CHARS: usize = 200;
 
 /// What the agent does beside its turns.
 ///
 /// Both builds report every sub-agent and every command that takes longer than two seconds as a task. Only the native
 /// build says which of them goes on in the background; for the other one the tool's result does.
 #[derive(Debug, Default)]
-pub(super) struct Background {
-    tasks: HashMap<String, Known>,
+pub(super) struct BackgroundTasksState {
+    tasks: HashMap<String, TrackedTask>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct TrackedTask {
     task: BackgroundTask,
-    state: State,
+    state: TaskState,
     /// Where its output is written.
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
+enum TaskState {
     /// The agent waits for it.
     Foreground,
     /// It does not.
     Background,
     /// It went on in the background and is over; the model is still to be told.
-    Over,
+    Ended,
 }
 
-impl Background {
+impl BackgroundTasksState {
     /// Whether something goes on under this id.
-    pub(super) fn runs(&self, id: &str) -> bool {
-        self.tasks.get(id).is_some_and(|known| known.state == State::Background)
+    pub(super) fn is_running(&self, id: &str) -> bool {
+        self.tasks.get(id).is_some_and(|known| known.state == TaskState::Background)
     }
 
-    pub(super) fn started(&mut self, started: &TaskStarted<'_>) -> Option<DriverEvent> {
+    pub(super) fn on_task_started(&mut self, started: &TaskStarted<'_>) -> Option<DriverEvent> {
         let kind = match started.task_type.as_deref() {
-            Some(kind) if kind.contains("agent") => BackgroundKind::SubAgent,
-            _ => BackgroundKind::Shell,
+            Some(kind) if kind.contains("agent") => BackgroundTaskKind::SubAgent,
+            _ => BackgroundTaskKind::Shell,
         };
         let task = BackgroundTask {
             id: started.task_id.to_string(),
             kind,
             description: started.description.as_deref().unwrap_or_default().to_owned(),
-            call: started.tool_use_id.as_deref().map(str::to_owned),
+            call_id: started.tool_use_id.as_deref().map(str::to_owned),
         };
         if self.tasks.len() >= MAX_TASKS {
-            self.tasks.retain(|_, known| known.state == State::Background);
+            self.tasks.retain(|_, known| known.state == TaskState::Background);
         }
         if self.tasks.len() >= MAX_TASKS {
             return None;
         }
         let id = task.id.clone();
-        self.tasks.insert(id.clone(), Known { task, state: State::Foreground, output: None });
-        if started.is_backgrounded == Some(true) { self.goes_on(&id) } else { None }
+        self.tasks.insert(id.clone(), TrackedTask { task, state: TaskState::Foreground, output: None });
+        if started.is_backgrounded == Some(true) { self.move_to_background(&id) } else { None }
     }
 
     /// A call has returned: what it left behind goes on in the background.
-    pub(super) fn returned(&mut self, result: &RawValue) -> Option<DriverEvent> {
-        if !self.tasks.values().any(|known| known.state == State::Foreground) {
+    pub(super) fn on_call_returned(&mut self, result: &RawValue) -> Option<DriverEvent> {
+        if !self.tasks.values().any(|known| known.state == TaskState::Foreground) {
             return None;
         }
-        let left: LeftBehind<'_> = serde_json::from_str(result.get()).ok()?;
-        self.goes_on(left.task()?)
+        let left: BackgroundedWork<'_> = serde_json::from_str(result.get()).ok()?;
+        self.move_to_background(left.task_id()?)
     }
 
     /// What the model is told of a command that goes on names the file that its output is written to.
-    pub(super) fn told(&mut self, result: &str) {
-        let Some((id, path)) = output_file(result) else { return };
-        if let Some(known) = self.tasks.get_mut(id).filter(|known| known.task.kind == BackgroundKind::Shell) {
+    pub(super) fn on_tool_result(&mut self, result: &str) {
+        let Some((id, path)) = parse_output_file(result) else { return };
+        if let Some(known) = self.tasks.get_mut(id).filter(|known| known.task.kind == BackgroundTaskKind::Shell) {
             known.output = Some(path);
         }
     }
 
     /// Where something that goes on writes its output.
-    pub(super) fn output(&self, id: &str) -> Option<&Path> {
-        self.tasks.get(id).filter(|known| known.state == State::Background)?.output.as_deref()
+    pub(super) fn output_path(&self, id: &str) -> Option<&Path> {
+        self.tasks.get(id).filter(|known| known.state == TaskState::Background)?.output.as_deref()
     }
 
-    pub(super) fn listed(&mut self, list: &BackgroundTasks<'_>) -> Vec<DriverEvent> {
+    pub(super) fn on_task_list(&mut self, list: &BackgroundTasks<'_>) -> Vec<DriverEvent> {
         let listed = |id: &str| list.tasks.iter().any(|task| &*task.task_id == id);
         let gone: Vec<_> = self.tasks.keys().filter(|id| !listed(id)).cloned().collect();
-        let mut events: Vec<_> = list.tasks.iter().filter_map(|task| self.goes_on(&task.task_id)).collect();
-        events.extend(gone.iter().filter_map(|id| self.ends(id)));
+        let mut events: Vec<_> = list.tasks.iter().filter_map(|task| self.move_to_background(&task.task_id)).collect();
+        events.extend(gone.iter().filter_map(|id| self.end_task(id)));
         events
     }
 
-    pub(super) fn updated(&mut self, update: &TaskUpdated<'_>) -> Option<DriverEvent> {
+    pub(super) fn on_task_updated(&mut self, update: &TaskUpdated<'_>) -> Option<DriverEvent> {
         match update.patch.status.as_deref()? {
-            "completed" | "failed" | "killed" | "stopped" => self.ends(&update.task_id),
+            "completed" | "failed" | "killed" | "stopped" => self.end_task(&update.task_id),
             _ => None,
         }
     }
 
     /// A task is over: the event, and why the agent is going to speak about it.
-    pub(super) fn notified(&mut self, over: &TaskNotification<'_>) -> (Option<DriverEvent>, Option<String>) {
-        let event = self.ends(&over.task_id);
-        let Some(Known { task, state: State::Over, .. }) = self.tasks.remove(&*over.task_id) else {
+    pub(super) fn on_task_notification(
+        &mut self,
+        over: &TaskNotification<'_>,
+    ) -> (Option<DriverEvent>, Option<String>) {
+        let event = self.end_task(&over.task_id);
+        let Some(TrackedTask { task, state: TaskState::Ended, .. }) = self.tasks.remove(&*over.task_id) else {
             return (event, None);
         };
         let status = over.status.as_deref().unwrap_or("completed");
         // The model is not woken by what a person stopped.
         let wakes = status != "stopped";
-        (event, wakes.then(|| reason(&task, status, over.summary.as_deref())))
+        (event, wakes.then(|| describe_end(&task, status, over.summary.as_deref())))
     }
 
-    fn goes_on(&mut self, id: &str) -> Option<DriverEvent> {
-        let known = self.tasks.get_mut(id).filter(|known| known.state == State::Foreground)?;
-        known.state = State::Background;
-        Some(DriverEvent::BackgroundChanged(known.task.clone()))
+    fn move_to_background(&mut self, id: &str) -> Option<DriverEvent> {
+        let known = self.tasks.get_mut(id).filter(|known| known.state == TaskState::Foreground)?;
+        known.state = TaskState::Background;
+        Some(DriverEvent::BackgroundTaskChanged(known.task.clone()))
     }
 
-    fn ends(&mut self, id: &str) -> Option<DriverEvent> {
-        let known = self.tasks.get_mut(id).filter(|known| known.state == State::Background)?;
-        known.state = State::Over;
-        Some(DriverEvent::BackgroundEnded { id: id.to_owned() })
+    fn end_task(&mut self, id: &str) -> Option<DriverEvent> {
+        let known = self.tasks.get_mut(id).filter(|known| known.state == TaskState::Background)?;
+        known.state = TaskState::Ended;
+        Some(DriverEvent::BackgroundTaskEnded { id: id.to_owned() })
     }
 }
 
 /// The command and the file in the agent's own words. Nothing that a command prints stands before them.
-fn output_file(result: &str) -> Option<(&str, PathBuf)> {
+fn parse_output_file(result: &str) -> Option<(&str, PathBuf)> {
     let (id, rest) = result.strip_prefix("Command running in background with ID: ")?.split_once(". ")?;
     let name = format!("/{id}.output");
     let rest = rest.strip_prefix("Output is being written to: ")?;
@@ -140,15 +143,15 @@ fn output_file(result: &str) -> Option<(&str, PathBuf)> {
 }
 
 /// `Background command "npm test" completed (exit code 0)` is the agent's own wording.
-fn reason(task: &BackgroundTask, status: &str, summary: Option<&str>) -> String {
+fn describe_end(task: &BackgroundTask, status: &str, summary: Option<&str>) -> String {
     let what = match (task.kind, summary) {
-        (BackgroundKind::Shell, Some(summary)) if !summary.is_empty() => {
-            return summary.chars().take(MAX_REASON).collect();
+        (BackgroundTaskKind::Shell, Some(summary)) if !summary.is_empty() => {
+            return summary.chars().take(MAX_REASON_CHARS).collect();
         }
-        (BackgroundKind::Shell, _) => "command",
-        (BackgroundKind::SubAgent, _) => "agent",
+        (BackgroundTaskKind::Shell, _) => "command",
+        (BackgroundTaskKind::SubAgent, _) => "agent",
     };
-    let description: String = task.description.chars().take(MAX_REASON).collect();
+    let description: String = task.description.chars().take(MAX_REASON_CHARS).collect();
     format!("Background {what} \"{description}\" {status}")
 }
 
@@ -159,13 +162,13 @@ mod tests {
     #[test]
     fn the_file_of_a_command_is_the_one_that_the_agent_names() {
         let begins = "Command running in background with ID: b1. Output is being written to: ";
-        let read = |rest: &str| output_file(&format!("{begins}{rest}")).map(|(id, path)| (id.to_owned(), path));
+        let read = |rest: &str| parse_output_file(&format!("{begins}{rest}")).map(|(id, path)| (id.to_owned(), path));
         let expected = Some(("b1".to_owned(), PathBuf::from("/t/a. b/tasks/b1.output")));
         assert_eq!(read("/t/a. b/tasks/b1.output"), expected);
         assert_eq!(read("/t/a. b/tasks/b1.output. You will be notified when it completes."), expected);
         assert_eq!(read("/t/tasks/b2.output"), None);
         assert_eq!(read("tasks/b1.output"), None);
-        assert_eq!(output_file(&format!("printed\n{begins}/t/b1.output")), None);
-        assert_eq!(output_file("Command running in background with ID: b1."), None);
+        assert_eq!(parse_output_file(&format!("printed\n{begins}/t/b1.output")), None);
+        assert_eq!(parse_output_file("Command running in background with ID: b1."), None);
     }
 }

@@ -4,42 +4,43 @@ use crate::wire::CompactMetadata;
 
 /// What the agent says about shortening its conversation: when it begins, how it ends, and the end once more in words.
 #[derive(Debug, Default)]
-pub(super) struct Compaction {
+pub(super) struct CompactionTracker {
     running: bool,
     /// Whether one succeeded in this turn.
     done: bool,
 }
 
-impl Compaction {
-    pub(super) fn started(&mut self) -> Option<DriverEvent> {
+impl CompactionTracker {
+    pub(super) fn start(&mut self) -> Option<DriverEvent> {
         let is_new = !std::mem::replace(&mut self.running, true);
         is_new.then_some(DriverEvent::CompactionStarted)
     }
 
-    pub(super) fn finished(&mut self, facts: &CompactMetadata) -> Vec<DriverEvent> {
-        let mut events: Vec<_> = self.started().into_iter().collect();
+    pub(super) fn finish(&mut self, facts: &CompactMetadata) -> Vec<DriverEvent> {
+        let mut events: Vec<_> = self.start().into_iter().collect();
         (self.running, self.done) = (false, true);
-        events.push(DriverEvent::CompactionFinished { before: facts.pre_tokens, after: facts.post_tokens });
+        events
+            .push(DriverEvent::CompactionFinished { tokens_before: facts.pre_tokens, tokens_after: facts.post_tokens });
         events
     }
 
-    pub(super) fn failed(&mut self, reason: &str) -> Vec<DriverEvent> {
-        let mut events: Vec<_> = self.started().into_iter().collect();
+    pub(super) fn fail(&mut self, reason: &str) -> Vec<DriverEvent> {
+        let mut events: Vec<_> = self.start().into_iter().collect();
         self.running = false;
         events.push(DriverEvent::CompactionFailed(reason.to_owned()));
         events
     }
 
     /// Whether a command's output repeats what was told already.
-    pub(super) fn says_the_same(&self, output: &str) -> bool {
+    pub(super) fn is_repeated_by(&self, output: &str) -> bool {
         self.done && output.starts_with("Compacted")
     }
 
     /// One that is still running was given up with its turn.
-    pub(super) fn turn_ended(&mut self) -> Vec<DriverEvent> {
+    pub(super) fn end_turn(&mut self) -> Vec<DriverEvent> {
         self.done = false;
         match self.running {
-            true => self.failed("The turn ended before the conversation was shortened."),
+            true => self.fail("The turn ended before the conversation was shortened."),
             false => Vec::new(),
         }
     }

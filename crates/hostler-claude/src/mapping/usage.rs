@@ -1,12 +1,12 @@
 use hostler_driver::TokenUsage;
 
-use crate::wire::{SYNTHETIC, Tokens, TurnResult};
+use crate::wire::{SYNTHETIC_MODEL, TurnResult, WireTokenCounts};
 
 /// Token use of the running turn. A turn may hold several answers of the model (one per round of tool calls).
 #[derive(Debug, Default)]
 pub(super) struct TurnUsage {
     /// Answers that are over.
-    before: TokenUsage,
+    finished: TokenUsage,
     /// The answer that is being streamed; the API repeats and corrects its counts, so they replace each other.
     current: TokenUsage,
     model: Option<String>,
@@ -14,12 +14,12 @@ pub(super) struct TurnUsage {
 
 /// What outlives a turn: how full the model's context is, and what was paid so far.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct UsageMeter {
     context: Option<u64>,
-    paid: f64,
+    total_cost_usd: f64,
 }
 
-impl Meter {
+impl UsageMeter {
     /// How full the context is after the turn's latest answer, or as it was.
     pub(super) fn context(&mut self, turn: &TurnUsage) -> Option<u64> {
         self.context = turn.context().or(self.context);
@@ -27,31 +27,31 @@ impl Meter {
     }
 
     /// The conversation was shortened.
-    pub(super) fn shortened(&mut self, turn: &mut TurnUsage, tokens: Option<u64>) {
-        turn.answer_is_over();
+    pub(super) fn on_compaction(&mut self, turn: &mut TurnUsage, tokens: Option<u64>) {
+        turn.finish_answer();
         self.context = tokens.or(self.context);
     }
 
     /// What the turn cost. Where the agent does not say it, it is the growth of its total.
-    pub(super) fn cost(&mut self, result: &TurnResult<'_>) -> Option<f64> {
+    pub(super) fn turn_cost(&mut self, result: &TurnResult<'_>) -> Option<f64> {
         let total = result.total_cost_usd?;
         // A conversation that was cleared begins to count again.
-        let growth = if total < self.paid { total } else { total - self.paid };
-        self.paid = total;
+        let growth = if total < self.total_cost_usd { total } else { total - self.total_cost_usd };
+        self.total_cost_usd = total;
         let told = result.model_usage_since_last_result.as_ref();
-        Some(told.map_or(growth, |models| models.values().filter_map(|model| model.cost).sum()))
+        Some(told.map_or(growth, |models| models.values().filter_map(|model| model.cost_usd).sum()))
     }
 }
 
 impl TurnUsage {
-    pub(super) fn message_started(&mut self, tokens: Tokens, model: Option<&str>) {
-        self.answer_is_over();
-        self.message_counted(tokens);
-        self.answered_by(model);
+    pub(super) fn start_message(&mut self, tokens: WireTokenCounts, model: Option<&str>) {
+        self.finish_answer();
+        self.update_counts(tokens);
+        self.set_model(model);
     }
 
-    fn answer_is_over(&mut self) {
-        self.before = sum(&self.before, &self.current);
+    fn finish_answer(&mut self) {
+        self.finished = sum(&self.finished, &self.current);
         self.current = TokenUsage::default();
     }
 
@@ -62,23 +62,23 @@ impl TurnUsage {
         (tokens > 0).then_some(tokens)
     }
 
-    pub(super) fn message_counted(&mut self, tokens: Tokens) {
+    pub(super) fn update_counts(&mut self, tokens: WireTokenCounts) {
         merge(&mut self.current, tokens);
     }
 
-    pub(super) fn answered_by(&mut self, model: Option<&str>) {
-        if let Some(model) = model.filter(|model| *model != SYNTHETIC && self.model.as_deref() != Some(model)) {
+    pub(super) fn set_model(&mut self, model: Option<&str>) {
+        if let Some(model) = model.filter(|model| *model != SYNTHETIC_MODEL && self.model.as_deref() != Some(model)) {
             self.model = Some(model.to_owned());
         }
     }
 
     pub(super) fn so_far(&self) -> TokenUsage {
-        TokenUsage { model: self.model.clone(), ..sum(&self.before, &self.current) }
+        TokenUsage { model: self.model.clone(), ..sum(&self.finished, &self.current) }
     }
 
     /// The result's own counts, which also cover answers that were not streamed. An interrupted turn's result counts
     /// nothing; then what was streamed counts.
-    pub(super) fn at_the_end(&self, result: &TurnResult<'_>) -> TokenUsage {
+    pub(super) fn final_usage(&self, result: &TurnResult<'_>) -> TokenUsage {
         let mut usage = TokenUsage::default();
         merge(&mut usage, result.usage.unwrap_or_default());
         if usage == TokenUsage::default() {
@@ -89,7 +89,7 @@ impl TurnUsage {
     }
 }
 
-fn merge(usage: &mut TokenUsage, tokens: Tokens) {
+fn merge(usage: &mut TokenUsage, tokens: WireTokenCounts) {
     usage.input = tokens.input_tokens.unwrap_or(usage.input);
     usage.output = tokens.output_tokens.unwrap_or(usage.output);
     usage.cache_read = tokens.cache_read_input_tokens.unwrap_or(usage.cache_read);

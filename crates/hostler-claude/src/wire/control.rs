@@ -1,76 +1,76 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Text;
+use super::WireText;
 use super::outbound::{POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE};
 
 /// A request of the agent to us. It stays open until we answer it.
 #[derive(Debug)]
-pub struct ControlAsk<'a> {
+pub struct AgentControlRequest<'a> {
     /// What the answer must name.
-    pub request_id: Text<'a>,
+    pub request_id: WireText<'a>,
     /// What is asked.
-    pub body: ControlBody<'a>,
+    pub body: ControlRequestBody<'a>,
 }
 
 /// What the agent asks.
 #[derive(Debug)]
-pub enum ControlBody<'a> {
+pub enum ControlRequestBody<'a> {
     /// May this tool run?
-    CanUseTool(ToolAsk<'a>),
+    CanUseTool(ToolPermissionRequest<'a>),
     /// Our hook fires: a tool is about to run.
     PreToolUse {
         /// The call.
-        ask: ToolAsk<'a>,
+        request: ToolPermissionRequest<'a>,
         /// Where the conversation is stored.
-        transcript_path: Option<Text<'a>>,
+        transcript_path: Option<WireText<'a>>,
     },
     /// Our hook fires: a tool has run, or has failed.
     PostToolUse {
         /// Which of the two, in the agent's words; the answer must repeat it.
         event: &'static str,
         /// The call.
-        tool_use_id: Option<Text<'a>>,
+        tool_use_id: Option<WireText<'a>>,
         /// The sub-agent that made it.
-        agent_id: Option<Text<'a>>,
+        agent_id: Option<WireText<'a>>,
     },
     /// A request about a tool, in a shape that we cannot read. It must not be taken for a yes.
     UnreadableTool {
         /// The call, if that could be read.
-        tool_use_id: Option<Text<'a>>,
+        tool_use_id: Option<WireText<'a>>,
         /// Whether our hook asks.
-        hook: bool,
+        is_hook: bool,
     },
     /// An MCP server asks the user something.
     Elicitation(Elicitation<'a>),
     /// A request that we cannot serve, or cannot read.
     Other {
         /// Its subtype, where it has one.
-        subtype: Option<Text<'a>>,
+        subtype: Option<WireText<'a>>,
     },
 }
 
 /// A tool call that waits for a decision.
 #[derive(Debug)]
-pub struct ToolAsk<'a> {
+pub struct ToolPermissionRequest<'a> {
     /// The call.
-    pub tool_use_id: Text<'a>,
+    pub tool_use_id: WireText<'a>,
     /// The tool.
-    pub tool: Text<'a>,
+    pub tool: WireText<'a>,
     /// Its whole input.
     pub input: &'a RawValue,
     /// The sub-agent that makes the call.
-    pub agent_id: Option<Text<'a>>,
+    pub agent_id: Option<WireText<'a>>,
     /// Why the agent asks.
-    pub reason: Option<Text<'a>>,
+    pub reason: Option<WireText<'a>>,
     /// The directory that the call runs in; only hooks say it.
-    pub cwd: Option<Text<'a>>,
+    pub cwd: Option<WireText<'a>>,
 }
 
-impl<'a> ToolAsk<'a> {
+impl<'a> ToolPermissionRequest<'a> {
     /// A sub-agent's call, as its message tells of it.
-    pub(crate) fn of(call: &'a str, tool: &'a str, input: &'a RawValue, agent: &'a str) -> Self {
-        let text = |text: &'a str| Text(text.into());
+    pub(crate) fn for_sub_agent(call: &'a str, tool: &'a str, input: &'a RawValue, agent: &'a str) -> Self {
+        let text = |text: &'a str| WireText(text.into());
         Self { tool_use_id: text(call), tool: text(tool), input, agent_id: Some(text(agent)), reason: None, cwd: None }
     }
 }
@@ -80,13 +80,13 @@ impl<'a> ToolAsk<'a> {
 pub struct Elicitation<'a> {
     /// The server.
     #[serde(borrow, default)]
-    pub mcp_server_name: Option<Text<'a>>,
+    pub mcp_server_name: Option<WireText<'a>>,
     /// What it says.
     #[serde(borrow, default)]
-    pub message: Option<Text<'a>>,
+    pub message: Option<WireText<'a>>,
     /// A page that the user is to visit instead of answering here.
     #[serde(borrow, default)]
-    pub url: Option<Text<'a>>,
+    pub url: Option<WireText<'a>>,
     /// A JSON schema of the answer.
     #[serde(borrow, default)]
     pub requested_schema: Option<&'a RawValue>,
@@ -94,25 +94,25 @@ pub struct Elicitation<'a> {
 
 /// An answer of the agent to a request of ours.
 #[derive(Debug)]
-pub struct ControlAnswer<'a> {
+pub struct AgentControlResponse<'a> {
     /// The request.
-    pub request_id: Text<'a>,
+    pub request_id: WireText<'a>,
     /// The answer's body, or the sentence of the refusal.
-    pub outcome: Result<Option<&'a RawValue>, Text<'a>>,
+    pub outcome: Result<Option<&'a RawValue>, WireText<'a>>,
 }
 
 #[derive(Deserialize)]
-struct AskFields<'a> {
+struct RequestFields<'a> {
     #[serde(borrow)]
-    subtype: Text<'a>,
+    subtype: WireText<'a>,
     #[serde(borrow, default)]
-    tool_use_id: Option<Text<'a>>,
+    tool_use_id: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    tool_name: Option<Text<'a>>,
+    tool_name: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    agent_id: Option<Text<'a>>,
+    agent_id: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    decision_reason: Option<Text<'a>>,
+    decision_reason: Option<WireText<'a>>,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
 }
@@ -120,61 +120,61 @@ struct AskFields<'a> {
 #[derive(Deserialize)]
 struct HookInput<'a> {
     #[serde(borrow, default)]
-    hook_event_name: Option<Text<'a>>,
+    hook_event_name: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    transcript_path: Option<Text<'a>>,
+    transcript_path: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    cwd: Option<Text<'a>>,
+    cwd: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    tool_name: Option<Text<'a>>,
+    tool_name: Option<WireText<'a>>,
     #[serde(borrow, default)]
     tool_input: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    tool_use_id: Option<Text<'a>>,
+    tool_use_id: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    agent_id: Option<Text<'a>>,
+    agent_id: Option<WireText<'a>>,
 }
 
 impl HookInput<'_> {
-    fn is(&self, event: &str) -> bool {
+    fn is_event(&self, event: &str) -> bool {
         self.hook_event_name.as_deref() == Some(event)
     }
 }
 
 #[derive(Deserialize)]
-struct AnswerFields<'a> {
+struct ResponseFields<'a> {
     #[serde(borrow)]
-    subtype: Text<'a>,
+    subtype: WireText<'a>,
     #[serde(borrow)]
-    request_id: Text<'a>,
+    request_id: WireText<'a>,
     #[serde(borrow, default)]
     response: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    error: Option<Text<'a>>,
+    error: Option<WireText<'a>>,
 }
 
-impl<'a> ControlAsk<'a> {
+impl<'a> AgentControlRequest<'a> {
     /// Whether the agent itself (not a sub-agent) is told what our answer says beside its decision.
-    pub fn reaches_agent(&self) -> bool {
+    pub fn is_from_main_agent(&self) -> bool {
         match &self.body {
-            ControlBody::PreToolUse { ask, .. } => ask.agent_id.is_none(),
-            ControlBody::PostToolUse { agent_id, .. } => agent_id.is_none(),
+            ControlRequestBody::PreToolUse { request: ask, .. } => ask.agent_id.is_none(),
+            ControlRequestBody::PostToolUse { agent_id, .. } => agent_id.is_none(),
             _ => false,
         }
     }
 
     /// Never fails: a request that we cannot read must still get an answer.
-    pub(super) fn parse(request_id: Text<'a>, raw: &'a RawValue) -> Self {
-        let body = match serde_json::from_str::<AskFields<'a>>(raw.get()) {
-            Ok(fields) => fields.named(raw),
+    pub(super) fn parse(request_id: WireText<'a>, raw: &'a RawValue) -> Self {
+        let body = match serde_json::from_str::<RequestFields<'a>>(raw.get()) {
+            Ok(fields) => fields.into_body(raw),
             // It may be a request for permission whose fields are not what they should be.
             Err(_) => match serde_json::from_str::<Subtype<'a>>(raw.get()) {
                 Ok(Subtype { subtype: Some(subtype) }) => match &*subtype {
-                    "can_use_tool" => ControlBody::UnreadableTool { tool_use_id: None, hook: false },
-                    "hook_callback" => ControlBody::UnreadableTool { tool_use_id: None, hook: true },
-                    _ => ControlBody::Other { subtype: Some(subtype) },
+                    "can_use_tool" => ControlRequestBody::UnreadableTool { tool_use_id: None, is_hook: false },
+                    "hook_callback" => ControlRequestBody::UnreadableTool { tool_use_id: None, is_hook: true },
+                    _ => ControlRequestBody::Other { subtype: Some(subtype) },
                 },
-                _ => ControlBody::Other { subtype: None },
+                _ => ControlRequestBody::Other { subtype: None },
             },
         };
         Self { request_id, body }
@@ -184,14 +184,14 @@ impl<'a> ControlAsk<'a> {
 #[derive(Deserialize)]
 struct Subtype<'a> {
     #[serde(borrow, default)]
-    subtype: Option<Text<'a>>,
+    subtype: Option<WireText<'a>>,
 }
 
-impl<'a> AskFields<'a> {
-    fn named(self, raw: &'a RawValue) -> ControlBody<'a> {
+impl<'a> RequestFields<'a> {
+    fn into_body(self, raw: &'a RawValue) -> ControlRequestBody<'a> {
         match &*self.subtype {
             "can_use_tool" => match (self.tool_use_id, self.tool_name, self.input.filter(|input| is_object(input))) {
-                (Some(tool_use_id), Some(tool), Some(input)) => ControlBody::CanUseTool(ToolAsk {
+                (Some(tool_use_id), Some(tool), Some(input)) => ControlRequestBody::CanUseTool(ToolPermissionRequest {
                     tool_use_id,
                     tool,
                     input,
@@ -199,32 +199,32 @@ impl<'a> AskFields<'a> {
                     reason: self.decision_reason.filter(|reason| !reason.is_empty()),
                     cwd: None,
                 }),
-                (tool_use_id, ..) => ControlBody::UnreadableTool { tool_use_id, hook: false },
+                (tool_use_id, ..) => ControlRequestBody::UnreadableTool { tool_use_id, is_hook: false },
             },
-            "hook_callback" => hook(self.tool_use_id, self.input),
+            "hook_callback" => parse_hook(self.tool_use_id, self.input),
             "elicitation" => match serde_json::from_str(raw.get()) {
-                Ok(elicitation) => ControlBody::Elicitation(elicitation),
-                Err(_) => ControlBody::Other { subtype: Some(self.subtype) },
+                Ok(elicitation) => ControlRequestBody::Elicitation(elicitation),
+                Err(_) => ControlRequestBody::Other { subtype: Some(self.subtype) },
             },
-            _ => ControlBody::Other { subtype: Some(self.subtype) },
+            _ => ControlRequestBody::Other { subtype: Some(self.subtype) },
         }
     }
 }
 
-fn hook<'a>(tool_use_id: Option<Text<'a>>, input: Option<&'a RawValue>) -> ControlBody<'a> {
+fn parse_hook<'a>(tool_use_id: Option<WireText<'a>>, input: Option<&'a RawValue>) -> ControlRequestBody<'a> {
     let Some(input) = input.and_then(|raw| serde_json::from_str::<HookInput<'a>>(raw.get()).ok()) else {
-        return ControlBody::UnreadableTool { tool_use_id, hook: true };
+        return ControlRequestBody::UnreadableTool { tool_use_id, is_hook: true };
     };
-    let after = [POST_TOOL_USE, POST_TOOL_USE_FAILURE].into_iter().find(|event| input.is(event));
+    let after = [POST_TOOL_USE, POST_TOOL_USE_FAILURE].into_iter().find(|event| input.is_event(event));
     if let Some(event) = after {
         let tool_use_id = input.tool_use_id.or(tool_use_id);
-        return ControlBody::PostToolUse { event, tool_use_id, agent_id: input.agent_id };
+        return ControlRequestBody::PostToolUse { event, tool_use_id, agent_id: input.agent_id };
     }
-    let is_ours = input.is(PRE_TOOL_USE);
+    let is_ours = input.is_event(PRE_TOOL_USE);
     let tool_use_id = input.tool_use_id.or(tool_use_id);
     match (tool_use_id, input.tool_name, input.tool_input.filter(|input| is_object(input))) {
-        (Some(tool_use_id), Some(tool), Some(tool_input)) if is_ours => ControlBody::PreToolUse {
-            ask: ToolAsk {
+        (Some(tool_use_id), Some(tool), Some(tool_input)) if is_ours => ControlRequestBody::PreToolUse {
+            request: ToolPermissionRequest {
                 tool_use_id,
                 tool,
                 input: tool_input,
@@ -234,7 +234,7 @@ fn hook<'a>(tool_use_id: Option<Text<'a>>, input: Option<&'a RawValue>) -> Contr
             },
             transcript_path: input.transcript_path,
         },
-        (tool_use_id, ..) => ControlBody::UnreadableTool { tool_use_id, hook: true },
+        (tool_use_id, ..) => ControlRequestBody::UnreadableTool { tool_use_id, is_hook: true },
     }
 }
 
@@ -242,12 +242,12 @@ fn is_object(raw: &RawValue) -> bool {
     raw.get().starts_with('{')
 }
 
-impl<'a> ControlAnswer<'a> {
+impl<'a> AgentControlResponse<'a> {
     pub(super) fn parse(raw: &'a RawValue) -> Result<Self, serde_json::Error> {
-        let fields: AnswerFields<'a> = serde_json::from_str(raw.get())?;
+        let fields: ResponseFields<'a> = serde_json::from_str(raw.get())?;
         let outcome = match &*fields.subtype {
             "success" => Ok(fields.response),
-            _ => Err(fields.error.unwrap_or(Text("no reason given".into()))),
+            _ => Err(fields.error.unwrap_or(WireText("no reason given".into()))),
         };
         Ok(Self { request_id: fields.request_id, outcome })
     }

@@ -2,12 +2,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::control::{ControlAnswer, ControlAsk};
+use super::control::{AgentControlRequest, AgentControlResponse};
 use super::message::{self, AssistantMessage, PermissionDecision, UserMessage};
-use super::outcome::TurnResult;
-use super::stream::{Event, StreamLine, StreamPayload};
+use super::stream::{RawStreamEvent, StreamLine, StreamPayload};
 use super::system::SystemMessage;
-use super::{CommandLifecycle, Text};
+use super::turn_result::TurnResult;
+use super::{CommandLifecycle, WireText};
 
 /// One line that Claude Code printed.
 #[derive(Debug)]
@@ -23,18 +23,18 @@ pub enum WireMessage<'a> {
     /// News about the session.
     System(SystemMessage<'a>),
     /// The agent asks us something.
-    ControlRequest(ControlAsk<'a>),
+    ControlRequest(AgentControlRequest<'a>),
     /// The agent answers something that we asked.
-    ControlResponse(ControlAnswer<'a>),
+    ControlResponse(AgentControlResponse<'a>),
     /// The agent takes back a request of its own.
     ControlCancel {
         /// Which one.
-        request_id: Text<'a>,
+        request_id: WireText<'a>,
     },
     /// What became of a prompt of ours (newer builds).
     Lifecycle(CommandLifecycle<'a>),
     /// A message that we know by name and need nothing of.
-    Named(NamedMessage),
+    Ignored(IgnoredMessage),
     /// A type that we do not know, or a known one in a shape that we do not know.
     Unknown {
         /// The type.
@@ -46,7 +46,7 @@ pub enum WireMessage<'a> {
 
 /// Messages that are known by name only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamedMessage {
+pub enum IgnoredMessage {
     /// Sign of life.
     KeepAlive,
     /// A copy of what was appended to the transcript.
@@ -75,9 +75,9 @@ pub struct WireError {
 
 /// Every field that decides what a line is, read in one pass; the stream's event in full, since that is the hot path.
 #[derive(Deserialize)]
-struct Line<'a, E> {
+struct LineFields<'a, E> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: WireText<'a>,
     #[serde(default = "none")]
     event: Option<E>,
     #[serde(borrow, default)]
@@ -87,11 +87,11 @@ struct Line<'a, E> {
     #[serde(borrow, default)]
     response: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    request_id: Option<Text<'a>>,
+    request_id: Option<WireText<'a>>,
     #[serde(default)]
     error: Option<IgnoredAny>,
     #[serde(borrow, default)]
-    parent_tool_use_id: Option<Text<'a>>,
+    parent_tool_use_id: Option<WireText<'a>>,
     #[serde(borrow, default)]
     tool_result_meta: Option<&'a RawValue>,
     // Transcripts alone have it.
@@ -108,7 +108,7 @@ fn none<E>() -> Option<E> {
 
 /// What is left when the shape of a line is unknown.
 #[derive(Deserialize)]
-struct Label {
+struct MessageType {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -118,7 +118,7 @@ struct Label {
 impl<'a> WireMessage<'a> {
     /// Reads one line.
     pub fn parse(line: &'a [u8]) -> Result<Self, WireError> {
-        let known = match Self::parse_known::<Event<'a>>(line) {
+        let known = match Self::parse_known::<RawStreamEvent<'a>>(line) {
             // Other messages have other things under `event`.
             Err(error) if error.is_data() => Self::parse_known::<IgnoredAny>(line),
             known => known,
@@ -133,23 +133,23 @@ impl<'a> WireMessage<'a> {
 
     /// `None` for a type that we do not know.
     fn parse_known<E: StreamPayload<'a>>(line: &'a [u8]) -> Result<Option<Self>, serde_json::Error> {
-        let fields: Line<'a, E> = serde_json::from_slice(line)?;
+        let fields: LineFields<'a, E> = serde_json::from_slice(line)?;
         let parent = fields.parent_tool_use_id;
         Ok(Some(match (&*fields.kind, fields.event, fields.message) {
-            ("stream_event", Some(event), _) => match event.named() {
-                Some(event) => Self::Stream(StreamLine { sub_agent: parent.is_some(), event }),
+            ("stream_event", Some(event), _) => match event.into_event() {
+                Some(event) => Self::Stream(StreamLine { is_sub_agent: parent.is_some(), event }),
                 None => return Ok(None),
             },
             ("assistant", _, Some(raw)) => {
-                let mut message = message::assistant(raw, parent)?;
-                message.failed = fields.error.is_some() && message.is_synthetic();
+                let mut message = message::parse_assistant(raw, parent)?;
+                message.is_api_error = fields.error.is_some() && message.is_synthetic();
                 Self::Assistant(message)
             }
             ("user", _, Some(raw)) => {
-                let mut message = message::user(raw, fields.tool_result_meta, parent)?;
+                let mut message = message::parse_user(raw, fields.tool_result_meta, parent)?;
                 message.tool_use_result = fields.tool_use_result;
                 let decision = fields.permission_decision.and_then(|raw| serde_json::from_str(raw.get()).ok());
-                message.refused = decision.is_some_and(|decision: PermissionDecision<'_>| decision.rejects());
+                message.is_refused = decision.is_some_and(|decision: PermissionDecision<'_>| decision.is_rejection());
                 Self::User(message)
             }
             ("result", ..) => Self::Result(Box::new(serde_json::from_slice(line)?)),
@@ -158,11 +158,11 @@ impl<'a> WireMessage<'a> {
                 None => return Ok(None),
             },
             ("control_request", ..) => match (fields.request_id, fields.request) {
-                (Some(id), Some(raw)) => Self::ControlRequest(ControlAsk::parse(id, raw)),
+                (Some(id), Some(raw)) => Self::ControlRequest(AgentControlRequest::parse(id, raw)),
                 _ => return Ok(None),
             },
             ("control_response", ..) => match fields.response {
-                Some(raw) => Self::ControlResponse(ControlAnswer::parse(raw)?),
+                Some(raw) => Self::ControlResponse(AgentControlResponse::parse(raw)?),
                 None => return Ok(None),
             },
             ("control_cancel_request", ..) => match fields.request_id {
@@ -170,20 +170,20 @@ impl<'a> WireMessage<'a> {
                 None => return Ok(None),
             },
             ("command_lifecycle", ..) => Self::Lifecycle(serde_json::from_slice(line)?),
-            (kind, ..) => match NamedMessage::from_kind(kind) {
-                Some(named) => Self::Named(named),
+            (kind, ..) => match IgnoredMessage::from_kind(kind) {
+                Some(named) => Self::Ignored(named),
                 None => return Ok(None),
             },
         }))
     }
 
     fn unknown(line: &[u8]) -> Result<Self, WireError> {
-        let label: Label = serde_json::from_slice(line).map_err(|error| WireError::new(line, &error))?;
+        let label: MessageType = serde_json::from_slice(line).map_err(|error| WireError::new(line, &error))?;
         Ok(Self::Unknown { kind: label.kind, subtype: label.subtype })
     }
 }
 
-impl NamedMessage {
+impl IgnoredMessage {
     fn from_kind(kind: &str) -> Option<Self> {
         Some(match kind {
             "keep_alive" => Self::KeepAlive,
@@ -248,15 +248,15 @@ mod tests {
 
     #[test]
     fn a_text_delta_borrows_from_its_line() {
-        use crate::wire::{BlockDelta, StreamEvent};
+        use crate::wire::{BlockDelta, ModelStreamEvent};
         use std::borrow::Cow;
         let line = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello"}},"session_id":"s","parent_tool_use_id":null}"#;
-        let Ok(WireMessage::Stream(StreamLine { sub_agent: false, event })) = parse(line) else {
+        let Ok(WireMessage::Stream(StreamLine { is_sub_agent: false, event })) = parse(line) else {
             unreachable!("a stream event")
         };
         assert!(matches!(
             event,
-            StreamEvent::BlockDelta { index: 0, delta: BlockDelta::Text(Text(Cow::Borrowed("hello"))) }
+            ModelStreamEvent::BlockDelta { index: 0, delta: BlockDelta::Text(WireText(Cow::Borrowed("hello"))) }
         ));
     }
 

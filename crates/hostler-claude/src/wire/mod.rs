@@ -8,27 +8,29 @@ mod control;
 mod inbound;
 mod message;
 mod outbound;
-mod outcome;
 mod prompt;
 mod stream;
 mod system;
 mod task;
+mod turn_result;
 
-pub use control::{ControlAnswer, ControlAsk, ControlBody, Elicitation, ToolAsk};
-pub use inbound::{NamedMessage, WireError, WireMessage};
-pub use message::{AssistantMessage, Block, Content, SYNTHETIC, ToolResultMeta, UserMessage};
+pub use control::{AgentControlRequest, AgentControlResponse, ControlRequestBody, Elicitation, ToolPermissionRequest};
+pub use inbound::{IgnoredMessage, WireError, WireMessage};
+pub use message::{AssistantMessage, MessageBlock, MessageContent, SYNTHETIC_MODEL, ToolResultMeta, UserMessage};
 pub use outbound::{
-    ControlReply, HostMessage, HostRequest, LiveSettings, POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE, Priority,
-    Verdict,
+    ControlResponseBody, HostControlRequest, HostControlResponse, HostMessage, LiveSettings, MessagePriority,
+    POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE,
 };
-pub use outcome::{ModelUse, PermissionDenial, TurnResult};
 pub use prompt::PromptMessage;
-pub use stream::{BlockDelta, BlockStart, StreamEvent, StreamLine, Tokens};
-pub use system::{ApiRetry, CompactBoundary, CompactMetadata, Init, NamedSystem, Status, SystemMessage};
-pub use task::{
-    AgentReturned, BackgroundTasks, CommandLifecycle, LeftBehind, ListedTask, TaskNotification, TaskPatch, TaskStarted,
-    TaskUpdated,
+pub use stream::{BlockDelta, BlockStart, ModelStreamEvent, StreamLine, WireTokenCounts};
+pub use system::{
+    ApiRetry, CompactBoundary, CompactMetadata, IgnoredSystemMessage, InitMessage, StatusMessage, SystemMessage,
 };
+pub use task::{
+    BackgroundTasks, BackgroundedWork, CommandLifecycle, ListedTask, SubAgentResult, TaskNotification, TaskPatch,
+    TaskStarted, TaskUpdated,
+};
+pub use turn_result::{ModelUsage, PermissionDenial, TurnResult};
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -39,9 +41,9 @@ use serde::Deserialize;
 ///
 /// `Option<Cow<str>>` never borrows under serde; this newtype does.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+pub struct WireText<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-impl Deref for Text<'_> {
+impl Deref for WireText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {

@@ -14,7 +14,7 @@ pub const POST_TOOL_USE: &str = "PostToolUse";
 pub const POST_TOOL_USE_FAILURE: &str = "PostToolUseFailure";
 
 /// Most lines are no longer than this.
-const SMALL_LINE: usize = 512;
+const TYPICAL_LINE_BYTES: usize = 512;
 
 /// A line for the agent. A malformed line would end it, so lines are made here and nowhere else.
 #[derive(Debug, Serialize)]
@@ -31,26 +31,26 @@ pub enum HostMessage<'a> {
         /// The id that the agent will know the prompt by. A repeated one is dropped without a word.
         uuid: Uuid,
         /// What becomes of it while a turn runs.
-        priority: Priority,
+        priority: MessagePriority,
     },
     /// We ask the agent something.
     ControlRequest {
         /// Unique within the process.
         request_id: &'a str,
         /// What.
-        request: HostRequest,
+        request: HostControlRequest,
     },
     /// We answer the agent.
     ControlResponse {
         /// The answer.
-        response: ControlReply<'a>,
+        response: HostControlResponse<'a>,
     },
 }
 
 /// What becomes of a message that comes while a turn runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Priority {
+pub enum MessagePriority {
     /// It gets a turn of its own. Every prompt has it: without it the agent folds the prompt into the running turn if that
     /// calls a tool, and older builds do not say so.
     Later,
@@ -61,7 +61,7 @@ pub enum Priority {
 /// What we ask of the agent.
 #[derive(Debug, Serialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
-pub enum HostRequest {
+pub enum HostControlRequest {
     /// The handshake.
     Initialize {
         /// Our hooks.
@@ -137,13 +137,13 @@ struct HookMatcher {
 /// Our answer to a request of the agent.
 #[derive(Debug, Serialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
-pub enum ControlReply<'a> {
+pub enum HostControlResponse<'a> {
     /// We could answer.
     Success {
         /// Their request.
         request_id: &'a str,
         /// The answer.
-        response: Verdict<'a>,
+        response: ControlResponseBody<'a>,
     },
     /// We cannot answer; the agent must not wait.
     Error {
@@ -157,7 +157,7 @@ pub enum ControlReply<'a> {
 /// What we say to a request, in the shapes that the agent knows.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Verdict<'a> {
+pub enum ControlResponseBody<'a> {
     /// To a permission request: the tool runs.
     Allow {
         /// `allow`.
@@ -183,9 +183,9 @@ pub enum Verdict<'a> {
         output: HookOutput<'a>,
     },
     /// To a hook that decides nothing, with nothing to say.
-    Nothing {},
+    Empty {},
     /// To an MCP server's question.
-    Elicited {
+    Elicitation {
         /// `accept`, `decline` or `cancel`.
         action: &'static str,
         /// The answer.
@@ -220,32 +220,32 @@ pub struct HookOutput<'a> {
 impl<'a> HostMessage<'a> {
     /// The line, without its newline.
     pub fn to_line(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut line = Vec::with_capacity(self.likely_length());
+        let mut line = Vec::with_capacity(self.estimated_length());
         serde_json::to_writer(&mut line, self)?;
         Ok(line)
     }
 
     /// How long the line is, without making it.
     pub fn length(&self) -> Result<usize, serde_json::Error> {
-        let mut counted = Counter(0);
+        let mut counted = ByteCounter(0);
         serde_json::to_writer(&mut counted, self)?;
         Ok(counted.0)
     }
 
     /// Enough for all but the rarest lines, so that a large one is not moved while it grows.
-    fn likely_length(&self) -> usize {
+    fn estimated_length(&self) -> usize {
         let contents = match self {
-            Self::User { message, .. } => message.size(),
+            Self::User { message, .. } => message.size_bytes(),
             Self::ControlRequest { .. } | Self::ControlResponse { .. } => 0,
         };
-        SMALL_LINE + contents + contents / 2
+        TYPICAL_LINE_BYTES + contents + contents / 2
     }
 }
 
 /// Writes nothing and knows how much it would have been.
-struct Counter(usize);
+struct ByteCounter(usize);
 
-impl io::Write for Counter {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())
@@ -256,7 +256,7 @@ impl io::Write for Counter {
     }
 }
 
-impl HostRequest {
+impl HostControlRequest {
     /// The handshake: hooks that see every tool call, before and after.
     pub fn initialize() -> Self {
         let hook = |event| [HookMatcher { callback_ids: [event] }];
@@ -269,14 +269,14 @@ impl HostRequest {
     }
 }
 
-impl<'a> Verdict<'a> {
+impl<'a> ControlResponseBody<'a> {
     /// Grants a permission request, with the input that the tool is to run with.
     pub fn allow(input: &'a RawValue) -> Self {
         Self::Allow { behavior: "allow", input, permissions: Vec::new() }
     }
 
     /// The same, and the process changes to another permission mode.
-    pub fn allow_into(input: &'a RawValue, mode: &'a str) -> Self {
+    pub fn allow_with_mode(input: &'a RawValue, mode: &'a str) -> Self {
         let permissions = vec![PermissionUpdate { kind: "setMode", mode, destination: "session" }];
         Self::Allow { behavior: "allow", input, permissions }
     }
@@ -302,9 +302,9 @@ impl<'a> Verdict<'a> {
     }
 
     /// Answers a hook behind a call.
-    pub fn after(event: &'static str, context: Option<&'a str>) -> Self {
+    pub fn post_tool_use(event: &'static str, context: Option<&'a str>) -> Self {
         match context {
-            None => Self::Nothing {},
+            None => Self::Empty {},
             Some(context) => Self::Hook {
                 output: HookOutput {
                     hook_event_name: event,
@@ -317,7 +317,7 @@ impl<'a> Verdict<'a> {
     }
 
     /// The same decision, and the model is told something beside it.
-    pub fn telling(mut self, context: Option<&'a str>) -> Self {
+    pub fn with_context(mut self, context: Option<&'a str>) -> Self {
         if let Self::Hook { output } = &mut self {
             output.additional_context = context;
         }
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn the_handshake_registers_hooks_that_see_every_call() {
-        let request = HostRequest::initialize();
+        let request = HostControlRequest::initialize();
         assert_eq!(
             line(&HostMessage::ControlRequest { request_id: "r1", request }),
             r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"]}],"PostToolUse":[{"hookCallbackIds":["PostToolUse"]}],"PostToolUseFailure":[{"hookCallbackIds":["PostToolUseFailure"]}]},"forwardSubagentText":true,"perTaskStopAffordance":true}}"#
@@ -356,14 +356,15 @@ mod tests {
 
     #[test]
     fn refusals_have_the_shapes_that_the_agent_reads() {
-        let success =
-            |response| HostMessage::ControlResponse { response: ControlReply::Success { request_id: "q", response } };
+        let success = |response| HostMessage::ControlResponse {
+            response: HostControlResponse::Success { request_id: "q", response },
+        };
         assert_eq!(
-            line(&success(Verdict::deny("no"))),
+            line(&success(ControlResponseBody::deny("no"))),
             r#"{"type":"control_response","response":{"subtype":"success","request_id":"q","response":{"behavior":"deny","message":"no"}}}"#
         );
         assert_eq!(
-            line(&success(Verdict::deny_in_hook("no"))),
+            line(&success(ControlResponseBody::deny_in_hook("no"))),
             r#"{"type":"control_response","response":{"subtype":"success","request_id":"q","response":{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}}}"#
         );
     }

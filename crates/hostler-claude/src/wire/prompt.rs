@@ -1,11 +1,11 @@
 use std::borrow::Cow;
 
-use hostler_attachments::{Block, Claude};
+use hostler_attachments::{AttachmentBlock, MessagesApiBlock};
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use super::outbound::{HostMessage, Priority};
+use super::outbound::{HostMessage, MessagePriority};
 
 /// The message of a prompt.
 #[derive(Debug, Serialize)]
@@ -17,7 +17,7 @@ pub struct PromptMessage<'a> {
 /// Words first, then what is attached, in its order. Its `Debug` shows no words: blocks print as sizes.
 struct PromptContent<'a> {
     text: Cow<'a, str>,
-    blocks: Vec<Cow<'a, Block>>,
+    blocks: Vec<Cow<'a, AttachmentBlock>>,
 }
 
 #[derive(Serialize)]
@@ -29,20 +29,20 @@ struct TextBlock<'a> {
 
 impl PromptContent<'_> {
     /// Models refuse a text without words, and a picture needs none.
-    fn has_words(&self) -> bool {
+    fn has_text(&self) -> bool {
         self.blocks.is_empty() || !self.text.trim().is_empty()
     }
 }
 
 impl Serialize for PromptContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let words = self.has_words();
+        let words = self.has_text();
         let mut content = serializer.serialize_seq(Some(usize::from(words) + self.blocks.len()))?;
         if words {
             content.serialize_element(&TextBlock { kind: "text", text: &self.text })?;
         }
         for block in &self.blocks {
-            content.serialize_element(&Claude(block))?;
+            content.serialize_element(&MessagesApiBlock(block))?;
         }
         content.end()
     }
@@ -56,14 +56,19 @@ impl std::fmt::Debug for PromptContent<'_> {
 
 impl PromptMessage<'_> {
     /// How many bytes it carries, before they are written as text.
-    pub(super) fn size(&self) -> usize {
-        self.content.text.len() + self.content.blocks.iter().map(|block| block.size()).sum::<usize>()
+    pub(super) fn size_bytes(&self) -> usize {
+        self.content.text.len() + self.content.blocks.iter().map(|block| block.content_bytes()).sum::<usize>()
     }
 }
 
 impl<'a> HostMessage<'a> {
     /// A person's message. What it says is written as it is: whoever calls has made it harmless.
-    pub fn user(text: Cow<'a, str>, blocks: Vec<Cow<'a, Block>>, uuid: Uuid, priority: Priority) -> Self {
+    pub fn user(
+        text: Cow<'a, str>,
+        blocks: Vec<Cow<'a, AttachmentBlock>>,
+        uuid: Uuid,
+        priority: MessagePriority,
+    ) -> Self {
         let message = PromptMessage { role: "user", content: PromptContent { text, blocks } };
         Self::User { session_id: "", message, parent_tool_use_id: None, uuid, priority }
     }

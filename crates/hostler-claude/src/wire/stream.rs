@@ -1,28 +1,28 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::Text;
+use super::WireText;
 
 /// A `stream_event` line.
 #[derive(Debug)]
 pub struct StreamLine<'a> {
     /// Whether a sub-agent's model is speaking. Not seen so far, but the field exists.
-    pub sub_agent: bool,
+    pub is_sub_agent: bool,
     /// The event of the model's stream.
-    pub event: StreamEvent<'a>,
+    pub event: ModelStreamEvent<'a>,
 }
 
 /// One event of the model's stream.
 #[derive(Debug)]
-pub enum StreamEvent<'a> {
+pub enum ModelStreamEvent<'a> {
     /// An answer of the model begins. After a cut stream this begins the same answer anew.
     MessageStart {
         /// The answer's id.
-        id: Text<'a>,
+        id: WireText<'a>,
         /// The model that answers.
-        model: Option<Text<'a>>,
+        model: Option<WireText<'a>>,
         /// Tokens so far.
-        usage: Tokens,
+        usage: WireTokenCounts,
     },
     /// A block begins.
     BlockStart {
@@ -46,7 +46,7 @@ pub enum StreamEvent<'a> {
     /// The answer's tokens are known.
     MessageDelta {
         /// All tokens of this answer.
-        usage: Tokens,
+        usage: WireTokenCounts,
     },
     /// The answer ends.
     MessageStop,
@@ -58,15 +58,15 @@ pub enum StreamEvent<'a> {
 #[derive(Debug)]
 pub enum BlockStart<'a> {
     /// Text, usually empty at first.
-    Text(Text<'a>),
+    Text(WireText<'a>),
     /// Reasoning, usually empty at first.
-    Thinking(Text<'a>),
+    Thinking(WireText<'a>),
     /// A tool call.
     ToolUse {
         /// The call.
-        id: Text<'a>,
+        id: WireText<'a>,
         /// The tool.
-        name: Text<'a>,
+        name: WireText<'a>,
     },
     /// A kind of block that we have no use for (server tools, redacted reasoning).
     Other,
@@ -76,18 +76,18 @@ pub enum BlockStart<'a> {
 #[derive(Debug)]
 pub enum BlockDelta<'a> {
     /// Text.
-    Text(Text<'a>),
+    Text(WireText<'a>),
     /// Reasoning.
-    Thinking(Text<'a>),
+    Thinking(WireText<'a>),
     /// A piece of a tool call's input.
-    InputJson(Text<'a>),
+    InputJson(WireText<'a>),
     /// Signatures, citations and what else may come.
     Other,
 }
 
 /// Token counts as the API gives them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-pub struct Tokens {
+pub struct WireTokenCounts {
     /// Input tokens that were not cached.
     #[serde(default)]
     pub input_tokens: Option<u64>,
@@ -104,93 +104,97 @@ pub struct Tokens {
 
 /// The event as it stands on the wire: flat, so that serde needs no buffer to find the tag first.
 #[derive(Deserialize)]
-pub(super) struct Event<'a> {
+pub(super) struct RawStreamEvent<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: WireText<'a>,
     #[serde(default)]
     index: Option<usize>,
     #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
+    delta: Option<RawDelta<'a>>,
     #[serde(borrow, default)]
-    content_block: Option<StartedBlock<'a>>,
+    content_block: Option<RawBlockStart<'a>>,
     #[serde(borrow, default)]
-    message: Option<StartedMessage<'a>>,
+    message: Option<RawMessageStart<'a>>,
     #[serde(default)]
-    usage: Option<Tokens>,
+    usage: Option<WireTokenCounts>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct RawDelta<'a> {
     #[serde(rename = "type", borrow, default)]
-    kind: Option<Text<'a>>,
+    kind: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    text: Option<Text<'a>>,
+    text: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    thinking: Option<Text<'a>>,
+    thinking: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    partial_json: Option<Text<'a>>,
+    partial_json: Option<WireText<'a>>,
 }
 
 #[derive(Deserialize)]
-struct StartedBlock<'a> {
+struct RawBlockStart<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: WireText<'a>,
     #[serde(borrow, default)]
-    text: Option<Text<'a>>,
+    text: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    thinking: Option<Text<'a>>,
+    thinking: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    id: Option<Text<'a>>,
+    id: Option<WireText<'a>>,
     #[serde(borrow, default)]
-    name: Option<Text<'a>>,
+    name: Option<WireText<'a>>,
 }
 
 #[derive(Deserialize)]
-struct StartedMessage<'a> {
+struct RawMessageStart<'a> {
     #[serde(borrow)]
-    id: Text<'a>,
+    id: WireText<'a>,
     #[serde(borrow, default)]
-    model: Option<Text<'a>>,
+    model: Option<WireText<'a>>,
     #[serde(default)]
-    usage: Option<Tokens>,
+    usage: Option<WireTokenCounts>,
 }
 
 /// What may stand under a line's `event`.
 pub(super) trait StreamPayload<'a>: Deserialize<'a> {
     /// The event by its name; `None` if we do not know it.
-    fn named(self) -> Option<StreamEvent<'a>>;
+    fn into_event(self) -> Option<ModelStreamEvent<'a>>;
 }
 
 impl<'a> StreamPayload<'a> for IgnoredAny {
-    fn named(self) -> Option<StreamEvent<'a>> {
+    fn into_event(self) -> Option<ModelStreamEvent<'a>> {
         None
     }
 }
 
-impl<'a> StreamPayload<'a> for Event<'a> {
-    fn named(self) -> Option<StreamEvent<'a>> {
+impl<'a> StreamPayload<'a> for RawStreamEvent<'a> {
+    fn into_event(self) -> Option<ModelStreamEvent<'a>> {
         Some(match &*self.kind {
-            "content_block_delta" => StreamEvent::BlockDelta { index: self.index?, delta: self.delta?.named() },
-            "content_block_start" => StreamEvent::BlockStart { index: self.index?, block: self.content_block?.named() },
-            "content_block_stop" => StreamEvent::BlockStop { index: self.index? },
+            "content_block_delta" => {
+                ModelStreamEvent::BlockDelta { index: self.index?, delta: self.delta?.into_delta() }
+            }
+            "content_block_start" => {
+                ModelStreamEvent::BlockStart { index: self.index?, block: self.content_block?.into_block_start() }
+            }
+            "content_block_stop" => ModelStreamEvent::BlockStop { index: self.index? },
             "message_start" => {
                 let message = self.message?;
-                StreamEvent::MessageStart {
+                ModelStreamEvent::MessageStart {
                     id: message.id,
                     model: message.model,
                     usage: message.usage.unwrap_or_default(),
                 }
             }
-            "message_delta" => StreamEvent::MessageDelta { usage: self.usage.unwrap_or_default() },
-            "message_stop" => StreamEvent::MessageStop,
-            "ping" => StreamEvent::Ping,
+            "message_delta" => ModelStreamEvent::MessageDelta { usage: self.usage.unwrap_or_default() },
+            "message_stop" => ModelStreamEvent::MessageStop,
+            "ping" => ModelStreamEvent::Ping,
             _ => return None,
         })
     }
 }
 
-impl<'a> Delta<'a> {
-    fn named(self) -> BlockDelta<'a> {
+impl<'a> RawDelta<'a> {
+    fn into_delta(self) -> BlockDelta<'a> {
         match (self.kind.as_deref(), self.text, self.thinking, self.partial_json) {
             (Some("text_delta"), Some(text), ..) => BlockDelta::Text(text),
             (Some("thinking_delta"), _, Some(text), _) => BlockDelta::Thinking(text),
@@ -200,18 +204,18 @@ impl<'a> Delta<'a> {
     }
 }
 
-impl<'a> StartedBlock<'a> {
-    fn named(self) -> BlockStart<'a> {
+impl<'a> RawBlockStart<'a> {
+    fn into_block_start(self) -> BlockStart<'a> {
         match (&*self.kind, self.id, self.name) {
-            ("text", ..) => BlockStart::Text(self.text.unwrap_or_else(Text::empty)),
-            ("thinking", ..) => BlockStart::Thinking(self.thinking.unwrap_or_else(Text::empty)),
+            ("text", ..) => BlockStart::Text(self.text.unwrap_or_else(WireText::empty)),
+            ("thinking", ..) => BlockStart::Thinking(self.thinking.unwrap_or_else(WireText::empty)),
             ("tool_use", Some(id), Some(name)) => BlockStart::ToolUse { id, name },
             _ => BlockStart::Other,
         }
     }
 }
 
-impl Text<'_> {
+impl WireText<'_> {
     fn empty() -> Self {
         Self(std::borrow::Cow::Borrowed(""))
     }

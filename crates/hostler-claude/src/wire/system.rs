@@ -1,19 +1,19 @@
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{BackgroundTasks, TaskNotification, TaskStarted, TaskUpdated, Text};
+use super::{BackgroundTasks, TaskNotification, TaskStarted, TaskUpdated, WireText};
 
 /// A `system` line.
 #[derive(Debug)]
 pub enum SystemMessage<'a> {
     /// A turn begins. Printed at the start of every turn, not once per process.
-    Init(Init<'a>),
+    Init(InitMessage<'a>),
     /// The agent waits before it calls its model again.
     ApiRetry(ApiRetry),
     /// The conversation was compacted.
     CompactBoundary(CompactBoundary),
     /// What the agent does just now.
-    Status(Status<'a>),
+    Status(StatusMessage<'a>),
     /// A sub-agent or a long command begins.
     TaskStarted(TaskStarted<'a>),
     /// It changed.
@@ -25,37 +25,37 @@ pub enum SystemMessage<'a> {
     /// A sentence for the user.
     Informational {
         /// The sentence.
-        content: Option<Text<'a>>,
+        content: Option<WireText<'a>>,
     },
     /// A tool call was refused by rule or mode, without asking us.
     PermissionDenied {
         /// The call.
-        tool_use_id: Option<Text<'a>>,
+        tool_use_id: Option<WireText<'a>>,
     },
     /// News that we know by name and need nothing of.
-    Named(NamedSystem),
+    Ignored(IgnoredSystemMessage),
 }
 
 /// What the agent does.
 #[derive(Debug, Deserialize)]
-pub struct Status<'a> {
+pub struct StatusMessage<'a> {
     /// `requesting`, `compacting`, or nothing in particular.
     #[serde(borrow, default)]
-    pub status: Option<Text<'a>>,
+    pub status: Option<WireText<'a>>,
     /// The permission mode, when it has changed.
     #[serde(borrow, default, rename = "permissionMode")]
-    pub permission_mode: Option<Text<'a>>,
+    pub permission_mode: Option<WireText<'a>>,
     /// `success` or `failed`, behind a compaction.
     #[serde(borrow, default)]
-    pub compact_result: Option<Text<'a>>,
+    pub compact_result: Option<WireText<'a>>,
     /// Why a compaction failed.
     #[serde(borrow, default)]
-    pub compact_error: Option<Text<'a>>,
+    pub compact_error: Option<WireText<'a>>,
 }
 
-impl Status<'_> {
+impl StatusMessage<'_> {
     /// Why a compaction failed, if one did.
-    pub fn compaction_failed(&self) -> Option<&str> {
+    pub fn compaction_failure(&self) -> Option<&str> {
         match (&self.compact_error, self.compact_result.as_deref()) {
             (Some(error), _) => Some(error),
             (None, Some("failed")) => Some("The agent gave no reason."),
@@ -66,24 +66,24 @@ impl Status<'_> {
 
 /// The beginning of a turn.
 #[derive(Debug, Deserialize)]
-pub struct Init<'a> {
+pub struct InitMessage<'a> {
     /// The conversation's id. `/clear` changes it.
     #[serde(borrow, default)]
-    pub session_id: Option<Text<'a>>,
+    pub session_id: Option<WireText<'a>>,
     /// The model in use.
     #[serde(borrow, default)]
-    pub model: Option<Text<'a>>,
+    pub model: Option<WireText<'a>>,
     /// What this build can do; older builds do not say.
     #[serde(borrow, default)]
-    capabilities: Option<Vec<Text<'a>>>,
+    capabilities: Option<Vec<WireText<'a>>>,
     /// The prompts that the turn answers; newer builds only, and only for turns that answer a prompt.
     #[serde(default)]
     pub user_message_uuids: Option<Vec<Uuid>>,
 }
 
-impl Init<'_> {
+impl InitMessage<'_> {
     /// Whether this build names the prompts that a turn answers.
-    pub fn names_prompts(&self) -> bool {
+    pub fn has_prompt_lifecycle(&self) -> bool {
         self.capabilities.iter().flatten().any(|capability| &**capability == "msg_lifecycle_v1")
     }
 }
@@ -127,7 +127,7 @@ pub struct CompactMetadata {
 /// System messages that are known by name only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the agent's own and say all that we know")]
-pub enum NamedSystem {
+pub enum IgnoredSystemMessage {
     ControlRequestProgress,
     HookProgress,
     HookResponse,
@@ -143,15 +143,15 @@ pub enum NamedSystem {
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(borrow)]
-    subtype: Text<'a>,
+    subtype: WireText<'a>,
     #[serde(borrow, default)]
-    tool_use_id: Option<Text<'a>>,
+    tool_use_id: Option<WireText<'a>>,
 }
 
 #[derive(Deserialize)]
 struct InformationalFields<'a> {
     #[serde(borrow, default)]
-    content: Option<Text<'a>>,
+    content: Option<WireText<'a>>,
 }
 
 impl<'a> SystemMessage<'a> {
@@ -172,15 +172,15 @@ impl<'a> SystemMessage<'a> {
                 Self::Informational { content }
             }
             "permission_denied" => Self::PermissionDenied { tool_use_id: fields.tool_use_id },
-            subtype => match NamedSystem::from_subtype(subtype) {
-                Some(named) => Self::Named(named),
+            subtype => match IgnoredSystemMessage::from_subtype(subtype) {
+                Some(named) => Self::Ignored(named),
                 None => return Ok(None),
             },
         }))
     }
 }
 
-impl NamedSystem {
+impl IgnoredSystemMessage {
     fn from_subtype(subtype: &str) -> Option<Self> {
         Some(match subtype {
             "control_request_progress" => Self::ControlRequestProgress,

@@ -1,29 +1,29 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Block, Content, Text, Tokens};
+use super::{MessageBlock, MessageContent, WireText, WireTokenCounts};
 
 /// A `system/task_started` line: a sub-agent, or a command that takes long, begins.
 #[derive(Debug, Deserialize)]
 pub struct TaskStarted<'a> {
     /// The task.
     #[serde(borrow)]
-    pub task_id: Text<'a>,
+    pub task_id: WireText<'a>,
     /// The call that started it.
     #[serde(borrow, default)]
-    pub tool_use_id: Option<Text<'a>>,
+    pub tool_use_id: Option<WireText<'a>>,
     /// What it does.
     #[serde(borrow, default)]
-    pub description: Option<Text<'a>>,
+    pub description: Option<WireText<'a>>,
     /// `local_bash`, `local_agent`, …
     #[serde(borrow, default)]
-    pub task_type: Option<Text<'a>>,
+    pub task_type: Option<WireText<'a>>,
     /// Which sub-agent it is (newer builds).
     #[serde(borrow, default)]
-    pub subagent_type: Option<Text<'a>>,
+    pub subagent_type: Option<WireText<'a>>,
     /// What a sub-agent is told.
     #[serde(borrow, default)]
-    pub prompt: Option<Text<'a>>,
+    pub prompt: Option<WireText<'a>>,
     /// Whether the agent goes on without waiting for it; older builds do not say.
     #[serde(default)]
     pub is_backgrounded: Option<bool>,
@@ -34,7 +34,7 @@ pub struct TaskStarted<'a> {
 pub struct TaskUpdated<'a> {
     /// The task.
     #[serde(borrow)]
-    pub task_id: Text<'a>,
+    pub task_id: WireText<'a>,
     /// What is new.
     #[serde(borrow, default)]
     pub patch: TaskPatch<'a>,
@@ -45,7 +45,7 @@ pub struct TaskUpdated<'a> {
 pub struct TaskPatch<'a> {
     /// `completed`, `failed`, `killed`, `running`, …
     #[serde(borrow, default)]
-    pub status: Option<Text<'a>>,
+    pub status: Option<WireText<'a>>,
 }
 
 /// A `system/task_notification` line: a task is over, and the model is or will be told.
@@ -53,13 +53,13 @@ pub struct TaskPatch<'a> {
 pub struct TaskNotification<'a> {
     /// The task.
     #[serde(borrow)]
-    pub task_id: Text<'a>,
+    pub task_id: WireText<'a>,
     /// `completed`, `failed`, or `stopped` by somebody other than the model.
     #[serde(borrow, default)]
-    pub status: Option<Text<'a>>,
+    pub status: Option<WireText<'a>>,
     /// A sentence about a command; the last words of a sub-agent.
     #[serde(borrow, default)]
-    pub summary: Option<Text<'a>>,
+    pub summary: Option<WireText<'a>>,
 }
 
 /// A `system/background_tasks_changed` line: everything that goes on in the background (newer builds).
@@ -75,27 +75,27 @@ pub struct BackgroundTasks<'a> {
 pub struct ListedTask<'a> {
     /// The task.
     #[serde(borrow)]
-    pub task_id: Text<'a>,
+    pub task_id: WireText<'a>,
 }
 
 /// What a tool's own result says about work that it left behind.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LeftBehind<'a> {
+pub struct BackgroundedWork<'a> {
     /// A command that goes on.
     #[serde(borrow, default)]
-    background_task_id: Option<Text<'a>>,
+    background_task_id: Option<WireText<'a>>,
     /// A sub-agent.
     #[serde(borrow, default)]
-    agent_id: Option<Text<'a>>,
+    agent_id: Option<WireText<'a>>,
     /// Whether that goes on.
     #[serde(default)]
     is_async: bool,
 }
 
-impl LeftBehind<'_> {
+impl BackgroundedWork<'_> {
     /// The task that goes on.
-    pub fn task(&self) -> Option<&str> {
+    pub fn task_id(&self) -> Option<&str> {
         let agent = self.agent_id.as_deref().filter(|_| self.is_async);
         self.background_task_id.as_deref().or(agent)
     }
@@ -104,26 +104,26 @@ impl LeftBehind<'_> {
 /// What the call that made a sub-agent says about it when it returns.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentReturned<'a> {
+pub struct SubAgentResult<'a> {
     /// The sub-agent.
     #[serde(borrow, default)]
-    pub agent_id: Option<Text<'a>>,
+    pub agent_id: Option<WireText<'a>>,
     /// Whether it goes on.
     #[serde(default)]
     pub is_async: bool,
     /// What its last answer used.
     #[serde(default)]
-    pub usage: Option<Tokens>,
+    pub usage: Option<WireTokenCounts>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
 }
 
-impl AgentReturned<'_> {
+impl SubAgentResult<'_> {
     /// What the sub-agent said at the end. The agent's own notes stand before it.
-    pub fn last_words(&self) -> Option<String> {
-        let Content::Blocks(blocks) = super::message::content(self.content?).ok()? else { return None };
+    pub fn final_text(&self) -> Option<String> {
+        let MessageContent::Blocks(blocks) = super::message::parse_content(self.content?).ok()? else { return None };
         blocks.into_iter().rev().find_map(|block| match block {
-            Block::Text(text) => Some(text.0.into_owned()),
+            MessageBlock::Text(text) => Some(text.0.into_owned()),
             _ => None,
         })
     }
@@ -134,8 +134,8 @@ impl AgentReturned<'_> {
 pub struct CommandLifecycle<'a> {
     /// The prompt.
     #[serde(borrow)]
-    pub command_uuid: Text<'a>,
+    pub command_uuid: WireText<'a>,
     /// `queued`, `started`, `completed`, `cancelled`.
     #[serde(borrow)]
-    pub state: Text<'a>,
+    pub state: WireText<'a>,
 }

@@ -1,7 +1,7 @@
 //! The header of a command, skill, agent or output style, reduced to what describes it.
 
 /// What a header may say. Everything else is left out: hooks, tool servers, permissions and whatever later builds run.
-const KEPT: &[&str] = &[
+const ALLOWED_KEYS: &[&str] = &[
     "name",
     "description",
     "argument-hint",
@@ -27,17 +27,17 @@ const KEPT: &[&str] = &[
 
 /// A text with a reduced header.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reduced {
+pub(super) struct ReducedText {
     pub(super) text: String,
     /// The keys that were left out.
-    pub(super) left_out: Vec<String>,
+    pub(super) removed_keys: Vec<String>,
 }
 
 /// Reduces the header of a text. `None` if it begins one and does not end it.
 ///
 /// A header is reduced line by line, without a parser of its own opinion: an entry begins where a line is not indented, and
 /// belongs to a known key or is left out with everything below it. The header ends no earlier than readers say it does.
-pub(super) fn reduce(text: &str) -> Option<Reduced> {
+pub(super) fn reduce_header(text: &str) -> Option<ReducedText> {
     // Every character that some reader takes for the end of a line.
     let text = text
         .trim_start_matches('\u{feff}')
@@ -45,7 +45,7 @@ pub(super) fn reduce(text: &str) -> Option<Reduced> {
         .replace(['\r', '\u{85}', '\u{2028}', '\u{2029}'], "\n");
     let trimmed = text.trim_start();
     if !trimmed.starts_with("---") {
-        return Some(Reduced { text, left_out: Vec::new() });
+        return Some(ReducedText { text, removed_keys: Vec::new() });
     }
     let (opening, rest) = trimmed.split_once('\n')?;
     if opening.trim_end() != "---" {
@@ -54,7 +54,7 @@ pub(super) fn reduce(text: &str) -> Option<Reduced> {
             .trim_end()
             .chars()
             .all(|letter| letter == '-')
-            .then(|| Reduced { text: text.clone(), left_out: Vec::new() });
+            .then(|| ReducedText { text: text.clone(), removed_keys: Vec::new() });
     }
     let mut header = String::from("---\n");
     let mut left_out = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn reduce(text: &str) -> Option<Reduced> {
         let continues = line.trim().is_empty() || line.starts_with([' ', '\t', '#']) || line.starts_with("- ");
         if !continues {
             let key = line.split_once(':').map_or(line, |(key, _)| key).trim_end();
-            keeps = KEPT.contains(&key) && !line.contains("---");
+            keeps = ALLOWED_KEYS.contains(&key) && !line.contains("---");
             if !keeps {
                 left_out.push(key.chars().take(40).collect());
             }
@@ -80,7 +80,7 @@ pub(super) fn reduce(text: &str) -> Option<Reduced> {
     }
     header.push_str("---\n");
     header.push_str(&lines.collect::<Vec<_>>().join("\n"));
-    Some(Reduced { text: header, left_out })
+    Some(ReducedText { text: header, removed_keys: left_out })
 }
 
 #[cfg(test)]
@@ -93,9 +93,9 @@ mod tests {
     fn known_keys_stay_and_others_go_with_all_that_is_below_them() {
         let text =
             "---\nname: a\nhooks:\n  Stop:\n    - x\ntools:\n- Read\nmcpServers: {a: 1}\n---\nbody\nhooks: text\n";
-        let reduced = reduce(text).unwrap();
+        let reduced = reduce_header(text).unwrap();
         assert_eq!(reduced.text, "---\nname: a\ntools:\n- Read\n---\nbody\nhooks: text\n");
-        assert_eq!(reduced.left_out, ["hooks", "mcpServers"]);
+        assert_eq!(reduced.removed_keys, ["hooks", "mcpServers"]);
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
             "&a hooks: x",
         ] {
             for start in ["---\n", "\u{feff}---\n", "\n ---  \n", "---\r\n"] {
-                let reduced = reduce(&format!("{start}{header}\n---\nbody")).unwrap();
+                let reduced = reduce_header(&format!("{start}{header}\n---\nbody")).unwrap();
                 assert!(!reduced.text.contains("hooks"), "{header}: {reduced:?}");
             }
         }
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_header_without_an_end_is_refused_and_a_text_without_a_header_stays() {
-        assert_eq!(reduce("---\nhooks: x\nname: ---"), None);
-        assert_eq!(reduce("--- hooks: x\n---\n"), None);
-        assert_eq!(reduce("hello\n---\nhooks: x").unwrap().text, "hello\n---\nhooks: x");
-        assert_eq!(reduce("-----\ntext").unwrap().text, "-----\ntext");
+        assert_eq!(reduce_header("---\nhooks: x\nname: ---"), None);
+        assert_eq!(reduce_header("--- hooks: x\n---\n"), None);
+        assert_eq!(reduce_header("hello\n---\nhooks: x").unwrap().text, "hello\n---\nhooks: x");
+        assert_eq!(reduce_header("-----\ntext").unwrap().text, "-----\ntext");
     }
 }

@@ -6,26 +6,30 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::tree::{self, Content, Tree};
+use super::configuration_tree::{self, ConfigurationTree, EntryContent};
 
 /// Where instructions are, in a directory.
-const FILES: [&str; 3] = ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"];
+const INSTRUCTION_FILES: [&str; 3] = ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"];
 
 /// Rules, in a directory.
-const RULES: &str = ".claude/rules";
+const RULES_DIRECTORY: &str = ".claude/rules";
 
 /// The text that brings the instructions of a working directory (links resolved) and its parents to the model, outermost first.
 /// `own` is the user's configuration directory, which the build reads itself.
-pub(super) fn text(working_directory: &Path, own: Option<&Path>) -> String {
+pub(super) fn collect_instructions(working_directory: &Path, own: Option<&Path>) -> String {
     let mut text = String::new();
     let directories: Vec<_> = working_directory.ancestors().collect();
     for directory in directories.into_iter().rev() {
         let is_own = own.is_some_and(|own| directory.join(".claude") == own);
         // Text that cannot be read, or that is too long, is left out.
-        let mut found = Tree::default();
-        if let Some(opened) = tree::open_directory(directory) {
-            for name in FILES.into_iter().chain([RULES]).filter(|name| !is_own || !name.starts_with(".claude/")) {
-                read(&mut found, &opened, name);
+        let mut found = ConfigurationTree::default();
+        if let Some(opened) = configuration_tree::open_directory(directory) {
+            for name in INSTRUCTION_FILES
+                .into_iter()
+                .chain([RULES_DIRECTORY])
+                .filter(|name| !is_own || !name.starts_with(".claude/"))
+            {
+                read_path(&mut found, &opened, name);
             }
         }
         let files = found.entries.into_iter().filter(|entry| entry.path.ends_with(".md"));
@@ -35,10 +39,10 @@ pub(super) fn text(working_directory: &Path, own: Option<&Path>) -> String {
             // Writing to a String cannot fail.
             let _ = match (import, entry.content) {
                 (Some(path), _) => writeln!(text, "@{path}"),
-                (None, Content::File { bytes, .. }) => {
+                (None, EntryContent::File { bytes, .. }) => {
                     writeln!(text, "# {}\n\n{}\n", path.display(), String::from_utf8_lossy(&bytes))
                 }
-                (None, Content::Link(_)) => Ok(()),
+                (None, EntryContent::Link(_)) => Ok(()),
             };
         }
     }
@@ -46,11 +50,11 @@ pub(super) fn text(working_directory: &Path, own: Option<&Path>) -> String {
 }
 
 /// Reads a path of one or two names without following a link.
-fn read(tree: &mut Tree, directory: &impl std::os::fd::AsFd, path: &str) {
+fn read_path(tree: &mut ConfigurationTree, directory: &impl std::os::fd::AsFd, path: &str) {
     match path.split_once('/') {
         None => tree.read(directory, path, path.to_owned()),
         Some((outer, name)) => {
-            if let Some(inner) = tree::open_inside(directory, outer) {
+            if let Some(inner) = configuration_tree::open_subdirectory(directory, outer) {
                 tree.read(inner, name, path.to_owned());
             }
         }
@@ -84,7 +88,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
         }
-        let text = text(&work, Some(&root.join(".claude")));
+        let text = collect_instructions(&work, Some(&root.join(".claude")));
         let (of_parents, own) = text.split_once("@/").unwrap();
         assert!(of_parents.contains("of the parent") && !of_parents.contains("of the user"), "{text}");
         let shown = |path: &str| format!("@{}\n", work.join(path).display());
@@ -99,7 +103,7 @@ mod tests {
         std::fs::write(work.join("CLAUDE.md"), "hello").unwrap();
         std::fs::write(dir.path().join("secret"), "secret").unwrap();
         std::os::unix::fs::symlink("../secret", work.join("CLAUDE.local.md")).unwrap();
-        let text = text(&work, None);
+        let text = collect_instructions(&work, None);
         assert!(text.contains("hello") && !text.contains("secret") && !text.contains('@'), "{text}");
     }
 }

@@ -8,12 +8,12 @@
 //!
 //! It does not know who trusts a folder, and it runs nothing.
 
-mod denied;
+mod configuration_tree;
+mod denied_variables;
 mod frontmatter;
 mod instructions;
 mod settings;
-mod stage;
-mod tree;
+mod staged_configuration;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -22,31 +22,33 @@ use std::path::{Path, PathBuf};
 use hostler_driver::{ConfigurationItem, ConfigurationKind, WorkspaceConfiguration};
 use serde_json::{Map, Value};
 
+use self::configuration_tree::{ConfigurationEntry, ConfigurationTree, EntryContent};
 use self::settings::FolderSettings;
-use self::tree::{Content, Entry, Tree};
-use crate::transcript::config_directory;
+use crate::transcript_locator::config_directory;
 
-pub(crate) use self::stage::{CONFIG_ROOT_FLAG, Recipe, Stage, remove_leftovers};
+pub(crate) use self::staged_configuration::{
+    CONFIG_ROOT_FLAG, ConfigIsolation, StagedConfiguration, remove_stale_stages,
+};
 
 /// Changes with what is listed and applied, so that no decision about an earlier set of features covers a later one.
 const FINGERPRINT_VERSION: &[u8] = b"claude 1";
 
 /// The longest name of an item, in characters.
-const MAX_NAME: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 /// The most items that a configuration may bring: more could not be looked at, nor remembered.
 const MAX_ITEMS: usize = 2_000;
 
 /// The most bytes of all variables, settings and directories. A process gets no more than 128 KiB in one of them.
-const MAX_VALUE: usize = 64 * 1024;
+const MAX_VALUES_BYTES: usize = 64 * 1024;
 
-const NO_LINKS: &str = "Symbolic links are not followed.";
-const BAD_HEADER: &str = "Its header does not end.";
-const IN_THE_WAY: &str = "A nearer directory has something else of this name.";
-const NOT_TEXT: &str = "It is not text in UTF-8.";
+const LINK_BLOCKED_REASON: &str = "Symbolic links are not followed.";
+const HEADER_BLOCKED_REASON: &str = "Its header does not end.";
+const CONFLICT_BLOCKED_REASON: &str = "A nearer directory has something else of this name.";
+const ENCODING_BLOCKED_REASON: &str = "It is not text in UTF-8.";
 
 /// Directories of `.claude` whose files apply, and what they bring.
-const DIRECTORIES: [(&str, ConfigurationKind); 4] = [
+const APPLIED_DIRECTORIES: [(&str, ConfigurationKind); 4] = [
     ("commands", ConfigurationKind::Command),
     ("skills", ConfigurationKind::Skill),
     ("agents", ConfigurationKind::Agent),
@@ -58,12 +60,12 @@ pub fn workspace_configuration<'a>(
     working_directory: &Path,
     variable: impl Fn(&str) -> Option<&'a OsStr>,
 ) -> WorkspaceConfiguration {
-    Snapshot::read(working_directory, config_directory(variable).as_deref()).configuration
+    ConfigurationSnapshot::read(working_directory, config_directory(variable).as_deref()).configuration
 }
 
 /// The configuration of a folder at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshot {
+pub(crate) struct ConfigurationSnapshot {
     pub(crate) configuration: WorkspaceConfiguration,
     /// Variables that apply.
     pub(crate) environment: BTreeMap<String, String>,
@@ -74,11 +76,11 @@ pub(crate) struct Snapshot {
     /// Files that apply, by their path below `.claude`.
     files: BTreeMap<String, AppliedFile>,
     /// Skills that were seen.
-    skills: BTreeMap<String, SeenSkill>,
+    skills: BTreeMap<String, SkillSummary>,
 }
 
 #[derive(Debug)]
-struct SeenSkill {
+struct SkillSummary {
     source: String,
     contents: blake3::Hasher,
     /// What is said beside its name.
@@ -91,12 +93,12 @@ struct AppliedFile {
     executable: bool,
 }
 
-impl Snapshot {
+impl ConfigurationSnapshot {
     /// Reads the configuration of a folder. `config_directory` is the user's own and never part of it.
     pub(crate) fn read(working_directory: &Path, config_directory: Option<&Path>) -> Self {
         let Ok(working_directory) = working_directory.canonicalize() else { return Self::default() };
         let own = config_directory.and_then(|directory| directory.canonicalize().ok());
-        let mut tree = Tree::default();
+        let mut tree = ConfigurationTree::default();
         for (level, directory) in project_directories(&working_directory).into_iter().enumerate() {
             read_level(&mut tree, directory, level, own.as_deref());
         }
@@ -104,11 +106,11 @@ impl Snapshot {
         let mut snapshot = Self::default();
         let mut settings = FolderSettings::default();
         for entry in &tree.entries {
-            snapshot.add(entry, &mut settings, &mut tree.problem);
+            snapshot.add_entry(entry, &mut settings, &mut tree.problem);
         }
         for (name, skill) in std::mem::take(&mut snapshot.skills) {
             let (name, hash) = (format!("{name}{}", skill.note), skill.contents.finalize());
-            snapshot.push(item(ConfigurationKind::Skill, name, &skill.source, hash.as_bytes(), None));
+            snapshot.push(configuration_item(ConfigurationKind::Skill, name, &skill.source, hash.as_bytes(), None));
         }
         let configuration = &mut snapshot.configuration;
         configuration.items.extend(settings.items);
@@ -117,7 +119,7 @@ impl Snapshot {
         let directories = settings.directories.iter().map(|path| working_directory.join(path)).collect::<Vec<_>>();
         let items = configuration.items.len();
         configuration.problem =
-            tree.problem.or_else(|| too_much(items, &settings.environment, &settings.applied, &directories));
+            tree.problem.or_else(|| size_problem(items, &settings.environment, &settings.applied, &directories));
         if !configuration.is_empty() {
             configuration.fingerprint = fingerprint;
         }
@@ -128,18 +130,18 @@ impl Snapshot {
     }
 
     /// Takes one file into account.
-    fn add(&mut self, entry: &Entry, settings: &mut FolderSettings, problem: &mut Option<String>) {
-        let Entry { path, content } = entry;
+    fn add_entry(&mut self, entry: &ConfigurationEntry, settings: &mut FolderSettings, problem: &mut Option<String>) {
+        let ConfigurationEntry { path, content } = entry;
         let place = path.trim_start_matches("../");
         let bytes = match content {
-            Content::File { bytes, .. } => bytes,
-            Content::Link(target) => {
-                let kind = directory_of(place).map_or(ConfigurationKind::Setting, |(_, kind, _)| kind);
+            EntryContent::File { bytes, .. } => bytes,
+            EntryContent::Link(target) => {
+                let kind = classify_path(place).map_or(ConfigurationKind::Setting, |(_, kind, _)| kind);
                 let name = format!("{path} → {}", String::from_utf8_lossy(target));
-                return self.push(item(kind, name, path, target, Some(NO_LINKS)));
+                return self.push(configuration_item(kind, name, path, target, Some(LINK_BLOCKED_REASON)));
             }
         };
-        if let Some((directory, kind, name)) = directory_of(place) {
+        if let Some((directory, kind, name)) = classify_path(place) {
             return self.add_file(entry, directory, kind, name);
         }
         if ![".mcp.json", ".claude/settings.json", ".claude/settings.local.json"].contains(&place) {
@@ -156,8 +158,8 @@ impl Snapshot {
     }
 
     /// Adds a file of one of the directories.
-    fn add_file(&mut self, entry: &Entry, directory: &str, kind: ConfigurationKind, name: &str) {
-        let Content::File { bytes, executable } = &entry.content else { return };
+    fn add_file(&mut self, entry: &ConfigurationEntry, directory: &str, kind: ConfigurationKind, name: &str) {
+        let EntryContent::File { bytes, executable } = &entry.content else { return };
         // A file in the place of the directory brings nothing.
         if name.is_empty() {
             return;
@@ -171,23 +173,23 @@ impl Snapshot {
         let mut note = String::new();
         // Some file systems do not know case.
         if name.to_ascii_lowercase().ends_with(".md") {
-            match std::str::from_utf8(bytes).map(frontmatter::reduce) {
+            match std::str::from_utf8(bytes).map(frontmatter::reduce_header) {
                 Ok(Some(reduced)) => {
                     if reduced.text.contains("!`") || reduced.text.contains("```!") {
                         note.push_str(" (its shell commands are refused)");
                     }
-                    if !reduced.left_out.is_empty() {
-                        note.push_str(&format!(" (without {})", reduced.left_out.join(", ")));
+                    if !reduced.removed_keys.is_empty() {
+                        note.push_str(&format!(" (without {})", reduced.removed_keys.join(", ")));
                     }
                     applied = Some(reduced.text.into_bytes());
                 }
-                Ok(None) => (applied, blocked) = (None, Some(BAD_HEADER)),
-                Err(_) => (applied, blocked) = (None, Some(NOT_TEXT)),
+                Ok(None) => (applied, blocked) = (None, Some(HEADER_BLOCKED_REASON)),
+                Err(_) => (applied, blocked) = (None, Some(ENCODING_BLOCKED_REASON)),
             }
         }
         let key = format!("{directory}/{name}");
-        if applied.is_some() && self.collides(&key) {
-            (applied, blocked) = (None, Some(IN_THE_WAY));
+        if applied.is_some() && self.conflicts_with_nearer(&key) {
+            (applied, blocked) = (None, Some(CONFLICT_BLOCKED_REASON));
         }
         if let Some((skill, file)) = name.split_once('/').filter(|_| is_skill)
             && file.eq_ignore_ascii_case("SKILL.md")
@@ -205,7 +207,7 @@ impl Snapshot {
                 ConfigurationKind::Setting => format!("Output style {stem}{note}"),
                 _ => format!("{stem}{note}"),
             };
-            self.push(item(kind, name, &entry.path, bytes, blocked));
+            self.push(configuration_item(kind, name, &entry.path, bytes, blocked));
         }
     }
 
@@ -215,7 +217,7 @@ impl Snapshot {
         let source = path.strip_suffix(name).map_or_else(|| path.to_owned(), |base| format!("{base}{skill}"));
         let known = self.skills.entry(skill.to_owned());
         let (contents, note) = (blake3::Hasher::new(), String::new());
-        let nearest = known.or_insert_with(|| SeenSkill { source: source.clone(), contents, note });
+        let nearest = known.or_insert_with(|| SkillSummary { source: source.clone(), contents, note });
         if nearest.source != source {
             return false;
         }
@@ -226,7 +228,7 @@ impl Snapshot {
     }
 
     /// Whether a nearer directory has a file where this one needs a directory, or the other way around.
-    fn collides(&self, key: &str) -> bool {
+    fn conflicts_with_nearer(&self, key: &str) -> bool {
         let below = format!("{key}/");
         let has_below = self.files.range(below.clone()..).next().is_some_and(|(file, _)| file.starts_with(&below));
         has_below
@@ -239,7 +241,7 @@ impl Snapshot {
 }
 
 /// What is more than can be looked at or handed to a process.
-fn too_much(
+fn size_problem(
     items: usize,
     environment: &BTreeMap<String, String>,
     settings: &Map<String, Value>,
@@ -252,7 +254,7 @@ fn too_much(
     // As it is written in an argument: in JSON.
     let settings: usize = settings.iter().map(|(key, value)| key.len() + value.to_string().len()).sum();
     let directories: usize = directories.iter().map(|path| Value::from(path.to_string_lossy()).to_string().len()).sum();
-    (variables + settings + directories > MAX_VALUE)
+    (variables + settings + directories > MAX_VALUES_BYTES)
         .then(|| "The variables and settings of the configuration are larger than 64 KiB.".to_owned())
 }
 
@@ -266,43 +268,43 @@ fn project_directories(working_directory: &Path) -> Vec<&Path> {
 }
 
 /// Reads the configuration of one directory; `level` 0 is the working directory.
-fn read_level(tree: &mut Tree, directory: &Path, level: usize, own: Option<&Path>) {
+fn read_level(tree: &mut ConfigurationTree, directory: &Path, level: usize, own: Option<&Path>) {
     let up = "../".repeat(level);
-    let Some(opened) = tree::open_directory(directory) else {
-        return tree.fail(&format!("{up}."), "it cannot be opened");
+    let Some(opened) = configuration_tree::open_directory(directory) else {
+        return tree.set_problem(&format!("{up}."), "it cannot be opened");
     };
     tree.read(&opened, ".mcp.json", format!("{up}.mcp.json"));
     let claude = directory.join(".claude");
     if own.is_some_and(|own| claude.canonicalize().is_ok_and(|claude| claude == own)) {
         return;
     }
-    let Some(inside) = tree::open_inside(&opened, ".claude") else {
+    let Some(inside) = configuration_tree::open_subdirectory(&opened, ".claude") else {
         // Nothing, a link, or what is no directory: which of them is for the reader to say.
         return tree.read(&opened, ".claude", format!("{up}.claude"));
     };
     // Agents take settings from their working directory alone.
     let settings: &[&str] = if level == 0 { &["settings.json", "settings.local.json"] } else { &[] };
-    for name in settings.iter().copied().chain(DIRECTORIES.map(|(name, _)| name)) {
+    for name in settings.iter().copied().chain(APPLIED_DIRECTORIES.map(|(name, _)| name)) {
         tree.read(&inside, name, format!("{up}.claude/{name}"));
     }
 }
 
 /// Which of the directories a file is in, and its path below.
-fn directory_of(place: &str) -> Option<(&'static str, ConfigurationKind, &str)> {
+fn classify_path(place: &str) -> Option<(&'static str, ConfigurationKind, &str)> {
     let place = place.strip_prefix(".claude/")?;
     let (first, name) = place.split_once('/').unwrap_or((place, ""));
-    DIRECTORIES.iter().find(|(known, _)| *known == first).map(|(known, kind)| (*known, *kind, name))
+    APPLIED_DIRECTORIES.iter().find(|(known, _)| *known == first).map(|(known, kind)| (*known, *kind, name))
 }
 
-fn item(
+fn configuration_item(
     kind: ConfigurationKind,
     name: String,
     source: &str,
     contents: &[u8],
     blocked: Option<&str>,
 ) -> ConfigurationItem {
-    let name = match name.chars().count() > MAX_NAME {
-        true => name.chars().take(MAX_NAME - 1).chain(['…']).collect(),
+    let name = match name.chars().count() > MAX_NAME_CHARS {
+        true => name.chars().take(MAX_NAME_CHARS - 1).chain(['…']).collect(),
         false => name,
     };
     let hash = blake3::hash(contents).to_hex().chars().take(32).collect();
@@ -310,21 +312,21 @@ fn item(
 }
 
 /// A hash of every byte, every path and every link.
-fn fingerprint<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> String {
+fn fingerprint<'a>(entries: impl IntoIterator<Item = &'a ConfigurationEntry>) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: &[u8]| {
         hasher.update(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_le_bytes());
         hasher.update(bytes);
     };
     part(FINGERPRINT_VERSION);
-    for Entry { path, content } in entries {
+    for ConfigurationEntry { path, content } in entries {
         part(path.as_bytes());
         match content {
-            Content::File { bytes, executable } => {
+            EntryContent::File { bytes, executable } => {
                 part(if *executable { b"program" } else { b"file" });
                 part(bytes);
             }
-            Content::Link(target) => {
+            EntryContent::Link(target) => {
                 part(b"link");
                 part(target);
             }

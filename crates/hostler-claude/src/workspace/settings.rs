@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use hostler_driver::{ConfigurationItem, ConfigurationKind, FolderRule};
 use serde_json::{Map, Value};
 
-use super::denied::is_denied;
-use super::item;
+use super::configuration_item;
+use super::denied_variables::is_denied_variable;
 
 /// Settings that apply as they are. Others may name programs, change permissions or belong to the host, in this build or a
 /// later one, so they do not.
-const APPLIED: &[&str] = &[
+const APPLIED_SETTINGS: &[&str] = &[
     "alwaysThinkingEnabled",
     "attribution",
     "claudeMdExcludes",
@@ -22,24 +22,24 @@ const APPLIED: &[&str] = &[
 ];
 
 /// Settings that name programs.
-const HELPERS: &[&str] =
+const HELPER_SETTINGS: &[&str] =
     &["awsAuthRefresh", "awsCredentialExport", "fileSuggestion", "gcpAuthRefresh", "statusLine", "subagentStatusLine"];
 
 /// Settings that bring plugins.
-const PLUGINS: &[&str] = &["enabledPlugins", "extraKnownMarketplaces", "pluginConfigs"];
+const PLUGIN_SETTINGS: &[&str] = &["enabledPlugins", "extraKnownMarketplaces", "pluginConfigs"];
 
 /// Settings about MCP servers.
-const SERVERS: &[&str] = &["enableAllProjectMcpServers", "enabledMcpjsonServers", "mcpServers"];
+const SERVER_SETTINGS: &[&str] = &["enableAllProjectMcpServers", "enabledMcpjsonServers", "mcpServers"];
 
-const NO_HOOKS: &str = "Project hooks are not supported yet.";
-const NO_SERVERS: &str = "Project MCP servers are not supported yet.";
-const NO_PLUGINS: &str = "Project plugins are not supported yet.";
-const NO_HELPERS: &str = "Helper programs of a folder are never run.";
-const NO_VARIABLE: &str = "Folders cannot set this variable.";
-const NO_SETTING: &str = "Folders cannot change this setting.";
+const HOOKS_BLOCKED_REASON: &str = "Project hooks are not supported yet.";
+const SERVERS_BLOCKED_REASON: &str = "Project MCP servers are not supported yet.";
+const PLUGINS_BLOCKED_REASON: &str = "Project plugins are not supported yet.";
+const HELPERS_BLOCKED_REASON: &str = "Helper programs of a folder are never run.";
+const VARIABLE_BLOCKED_REASON: &str = "Folders cannot set this variable.";
+const SETTING_BLOCKED_REASON: &str = "Folders cannot change this setting.";
 
 /// Parts of names behind which values are secrets.
-const SECRETS: &[&str] = &["AUTH", "CREDENTIAL", "KEY", "PASS", "PRIVATE", "SECRET", "TOKEN"];
+const SECRET_NAME_PARTS: &[&str] = &["AUTH", "CREDENTIAL", "KEY", "PASS", "PRIVATE", "SECRET", "TOKEN"];
 
 /// What settings bring. Files that are read later win.
 #[derive(Debug, Default)]
@@ -60,28 +60,34 @@ impl FolderSettings {
                 "env" => self.add_environment(source, value),
                 "hooks" => self.add_hooks(source, value),
                 "permissions" => self.add_permissions(source, value),
-                key if PLUGINS.contains(&key) => {
-                    self.add_each(ConfigurationKind::Plugin, source, key, value, NO_PLUGINS)
+                key if PLUGIN_SETTINGS.contains(&key) => {
+                    self.add_each(ConfigurationKind::Plugin, source, key, value, PLUGINS_BLOCKED_REASON)
                 }
-                key if SERVERS.contains(&key) => {
-                    self.add_each(ConfigurationKind::McpServer, source, key, value, NO_SERVERS);
+                key if SERVER_SETTINGS.contains(&key) => {
+                    self.add_each(ConfigurationKind::McpServer, source, key, value, SERVERS_BLOCKED_REASON);
                 }
-                key if HELPERS.contains(&key) || key.ends_with("Helper") => {
+                key if HELPER_SETTINGS.contains(&key) || key.ends_with("Helper") => {
                     self.push(
                         ConfigurationKind::Helper,
                         source,
-                        format!("{key}: {}", shown(value)),
+                        format!("{key}: {}", display_value(value)),
                         value,
-                        Some(NO_HELPERS),
+                        Some(HELPERS_BLOCKED_REASON),
                     );
                 }
                 key => {
-                    let applies = APPLIED.contains(&key);
+                    let applies = APPLIED_SETTINGS.contains(&key);
                     if applies {
                         self.applied.insert(key.to_owned(), value.clone());
                     }
-                    let name = format!("{key}: {}", shown(value));
-                    self.push(ConfigurationKind::Setting, source, name, value, (!applies).then_some(NO_SETTING));
+                    let name = format!("{key}: {}", display_value(value));
+                    self.push(
+                        ConfigurationKind::Setting,
+                        source,
+                        name,
+                        value,
+                        (!applies).then_some(SETTING_BLOCKED_REASON),
+                    );
                 }
             }
         }
@@ -94,22 +100,34 @@ impl FolderSettings {
                 for (name, server) in servers {
                     let words = ["command", "url"].iter().filter_map(|key| server.get(key)?.as_str());
                     let arguments = server.get("args").and_then(Value::as_array).into_iter().flatten();
-                    let words: Vec<_> = words.map(str::to_owned).chain(arguments.map(shown)).collect();
+                    let words: Vec<_> = words.map(str::to_owned).chain(arguments.map(display_value)).collect();
                     let name = format!("{name}: {}", words.join(" "));
-                    self.push(ConfigurationKind::McpServer, source, name, server, Some(NO_SERVERS));
+                    self.push(ConfigurationKind::McpServer, source, name, server, Some(SERVERS_BLOCKED_REASON));
                 }
             }
             None if file.is_empty() => {}
             None => {
                 let name = "unknown contents".to_owned();
-                self.push(ConfigurationKind::McpServer, source, name, &file.clone().into(), Some(NO_SERVERS));
+                self.push(
+                    ConfigurationKind::McpServer,
+                    source,
+                    name,
+                    &file.clone().into(),
+                    Some(SERVERS_BLOCKED_REASON),
+                );
             }
         }
     }
 
     fn add_environment(&mut self, source: &str, value: &Value) {
         let Some(variables) = value.as_object() else {
-            return self.push(ConfigurationKind::Environment, source, shown(value), value, Some(NO_VARIABLE));
+            return self.push(
+                ConfigurationKind::Environment,
+                source,
+                display_value(value),
+                value,
+                Some(VARIABLE_BLOCKED_REASON),
+            );
         };
         for (name, value) in variables {
             let text = match value {
@@ -117,11 +135,11 @@ impl FolderSettings {
                 Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
                 _ => None,
             };
-            let text = text.filter(|text| !text.contains('\0') && !is_denied(name));
+            let text = text.filter(|text| !text.contains('\0') && !is_denied_variable(name));
             let upper = name.to_uppercase();
-            let is_secret = SECRETS.iter().any(|part| upper.contains(part));
-            let shown = if is_secret { "…".to_owned() } else { shown(value) };
-            let blocked = text.is_none().then_some(NO_VARIABLE);
+            let is_secret = SECRET_NAME_PARTS.iter().any(|part| upper.contains(part));
+            let shown = if is_secret { "…".to_owned() } else { display_value(value) };
+            let blocked = text.is_none().then_some(VARIABLE_BLOCKED_REASON);
             self.push(ConfigurationKind::Environment, source, format!("{name}={shown}"), value, blocked);
             if let Some(text) = text {
                 self.environment.insert(name.clone(), text);
@@ -131,7 +149,7 @@ impl FolderSettings {
 
     fn add_hooks(&mut self, source: &str, value: &Value) {
         let Some(events) = value.as_object() else {
-            return self.push(ConfigurationKind::Hook, source, shown(value), value, Some(NO_HOOKS));
+            return self.push(ConfigurationKind::Hook, source, display_value(value), value, Some(HOOKS_BLOCKED_REASON));
         };
         for (event, matchers) in events {
             let hooks: Vec<_> = matchers
@@ -142,18 +160,24 @@ impl FolderSettings {
                 .collect();
             for hook in &hooks {
                 let what = ["command", "url", "prompt"].iter().find_map(|key| hook.get(key)?.as_str());
-                let name = format!("{event}: {}", what.map_or_else(|| shown(hook), str::to_owned));
-                self.push(ConfigurationKind::Hook, source, name, hook, Some(NO_HOOKS));
+                let name = format!("{event}: {}", what.map_or_else(|| display_value(hook), str::to_owned));
+                self.push(ConfigurationKind::Hook, source, name, hook, Some(HOOKS_BLOCKED_REASON));
             }
             if hooks.is_empty() {
-                self.push(ConfigurationKind::Hook, source, event.clone(), matchers, Some(NO_HOOKS));
+                self.push(ConfigurationKind::Hook, source, event.clone(), matchers, Some(HOOKS_BLOCKED_REASON));
             }
         }
     }
 
     fn add_permissions(&mut self, source: &str, value: &Value) {
         let Some(permissions) = value.as_object() else {
-            return self.push(ConfigurationKind::PermissionRule, source, shown(value), value, Some(NO_SETTING));
+            return self.push(
+                ConfigurationKind::PermissionRule,
+                source,
+                display_value(value),
+                value,
+                Some(SETTING_BLOCKED_REASON),
+            );
         };
         for (key, value) in permissions {
             let texts = value.as_array().map(|all| all.iter().filter_map(Value::as_str));
@@ -173,8 +197,8 @@ impl FolderSettings {
                     }
                 }
                 _ => {
-                    let name = format!("permissions.{key}: {}", shown(value));
-                    self.push(ConfigurationKind::Setting, source, name, value, Some(NO_SETTING));
+                    let name = format!("permissions.{key}: {}", display_value(value));
+                    self.push(ConfigurationKind::Setting, source, name, value, Some(SETTING_BLOCKED_REASON));
                 }
             }
         }
@@ -188,17 +212,17 @@ impl FolderSettings {
                     self.push(kind, source, format!("{key}: {name}"), member, Some(blocked));
                 }
             }
-            value => self.push(kind, source, format!("{key}: {}", shown(value)), value, Some(blocked)),
+            value => self.push(kind, source, format!("{key}: {}", display_value(value)), value, Some(blocked)),
         }
     }
 
     fn push(&mut self, kind: ConfigurationKind, source: &str, name: String, value: &Value, blocked: Option<&str>) {
-        self.items.push(item(kind, name, source, value.to_string().as_bytes(), blocked));
+        self.items.push(configuration_item(kind, name, source, value.to_string().as_bytes(), blocked));
     }
 }
 
 /// A value as people read it.
-fn shown(value: &Value) -> String {
+fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         value => value.to_string(),

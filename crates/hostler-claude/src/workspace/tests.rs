@@ -30,16 +30,16 @@ impl Folder {
         std::fs::write(path, text).unwrap();
     }
 
-    fn read(&self) -> Snapshot {
+    fn read(&self) -> ConfigurationSnapshot {
         self.read_in("")
     }
 
-    fn read_in(&self, below: &str) -> Snapshot {
-        Snapshot::read(&self.path().join(below), None)
+    fn read_in(&self, below: &str) -> ConfigurationSnapshot {
+        ConfigurationSnapshot::read(&self.path().join(below), None)
     }
 }
 
-fn shown(snapshot: &Snapshot) -> Vec<String> {
+fn shown(snapshot: &ConfigurationSnapshot) -> Vec<String> {
     let items = snapshot.configuration.items.iter();
     let blocked = |item: &ConfigurationItem| if item.blocked.is_some() { " (blocked)" } else { "" };
     items.map(|item| format!("{} | {} | {}{}", item.kind.label(), item.name, item.source, blocked(item))).collect()
@@ -103,9 +103,11 @@ fn what_applies_is_reduced() {
 fn a_folder_without_configuration_has_nothing_to_decide_about() {
     let files =
         [("CLAUDE.md", "text"), (".claude/rules/a.md", "text"), (".claude/settings.json", "{}"), (".mcp.json", "")];
-    for snapshot in
-        [Folder::new(&[]).read(), Folder::new(&files).read(), Snapshot::read("/no/such/folder".as_ref(), None)]
-    {
+    for snapshot in [
+        Folder::new(&[]).read(),
+        Folder::new(&files).read(),
+        ConfigurationSnapshot::read("/no/such/folder".as_ref(), None),
+    ] {
         assert_eq!(snapshot.configuration, WorkspaceConfiguration::default());
     }
 }
@@ -157,11 +159,17 @@ fn files_in_the_place_of_directories_never_fail_a_start() {
         [("sub/.claude/skills/s", "a file"), (".claude/skills/s/SKILL.md", "of the root")],
     ] {
         let folder = Folder::new(&[(".git/HEAD", ""), files[0], files[1]]);
-        for recipe in [Recipe::ConfigRoot, Recipe::UserOnly] {
+        for recipe in [ConfigIsolation::ConfigRoot, ConfigIsolation::UserOnly] {
             let snapshot = folder.read_in("sub");
             assert_eq!(snapshot.configuration.problem, None);
-            let prepared =
-                Stage::prepare(runtime.path(), "c", recipe, &folder.path().join("sub"), None, Some(snapshot));
+            let prepared = StagedConfiguration::prepare(
+                runtime.path(),
+                "c",
+                recipe,
+                &folder.path().join("sub"),
+                None,
+                Some(snapshot),
+            );
             assert!(prepared.is_ok(), "{files:?}: {prepared:?}");
         }
     }
@@ -225,7 +233,7 @@ fn links_are_listed_and_bring_nothing() {
         symlink(outside.path().join(target), path).unwrap();
         let snapshot = folder.read();
         let items = &snapshot.configuration.items;
-        assert!(items.len() == 1 && items[0].blocked.as_deref() == Some(NO_LINKS), "{link}: {items:?}");
+        assert!(items.len() == 1 && items[0].blocked.as_deref() == Some(LINK_BLOCKED_REASON), "{link}: {items:?}");
         assert!(snapshot.files.is_empty() && snapshot.environment.is_empty(), "{link}");
     }
 }
@@ -256,8 +264,8 @@ fn the_users_own_configuration_is_not_the_folders() {
     let home =
         Folder::new(&[(".git/HEAD", ""), (".claude/settings.json", SETTINGS), ("work/.claude/commands/a.md", "")]);
     let own = home.path().join(".claude");
-    assert_eq!(Snapshot::read(&home.path(), Some(&own)).configuration, WorkspaceConfiguration::default());
-    assert_eq!(Snapshot::read(&home.path().join("work"), Some(&own)).configuration.items.len(), 1);
+    assert_eq!(ConfigurationSnapshot::read(&home.path(), Some(&own)).configuration, WorkspaceConfiguration::default());
+    assert_eq!(ConfigurationSnapshot::read(&home.path().join("work"), Some(&own)).configuration.items.len(), 1);
 }
 
 #[test]
@@ -265,9 +273,11 @@ fn a_stage_is_private_unguessable_and_goes_with_its_value() {
     use std::os::unix::fs::PermissionsExt as _;
     let runtime = tempfile::tempdir().unwrap();
     let folder = Folder::new(&[(".claude/skills/s/run.sh", "x"), (".claude/commands/a.md", "a")]);
-    for recipe in [Recipe::ConfigRoot, Recipe::UserOnly] {
-        let prepare =
-            || Stage::prepare(runtime.path(), "c", recipe, &folder.path(), None, Some(folder.read())).unwrap();
+    for recipe in [ConfigIsolation::ConfigRoot, ConfigIsolation::UserOnly] {
+        let prepare = || {
+            StagedConfiguration::prepare(runtime.path(), "c", recipe, &folder.path(), None, Some(folder.read()))
+                .unwrap()
+        };
         let names = || stages(runtime.path());
         let stage = prepare();
         let [first] = names().try_into().unwrap();
@@ -287,7 +297,9 @@ fn a_stage_is_private_unguessable_and_goes_with_its_value() {
 #[test]
 fn what_was_fingerprinted_is_what_is_applied() {
     let runtime = tempfile::tempdir().unwrap();
-    for (recipe, file) in [(Recipe::ConfigRoot, ".claude/commands/a.md"), (Recipe::UserOnly, "project/commands/a.md")] {
+    for (recipe, file) in
+        [(ConfigIsolation::ConfigRoot, ".claude/commands/a.md"), (ConfigIsolation::UserOnly, "project/commands/a.md")]
+    {
         let folder =
             Folder::new(&[(".claude/commands/a.md", "trusted"), (".claude/settings.json", r#"{"env": {"A": "1"}}"#)]);
         let snapshot = folder.read();
@@ -295,7 +307,8 @@ fn what_was_fingerprinted_is_what_is_applied() {
         folder.write(".claude/commands/a.md", "swapped");
         folder.write(".claude/commands/b.md", "added");
         folder.write(".claude/settings.json", r#"{"env": {"A": "2"}}"#);
-        let stage = Stage::prepare(runtime.path(), "c", recipe, &folder.path(), None, Some(snapshot)).unwrap();
+        let stage =
+            StagedConfiguration::prepare(runtime.path(), "c", recipe, &folder.path(), None, Some(snapshot)).unwrap();
         let [name] = stages(runtime.path()).try_into().unwrap();
         let file = runtime.path().join(name).join(file);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "trusted");
@@ -308,16 +321,23 @@ fn what_was_fingerprinted_is_what_is_applied() {
 fn leftovers_go_unless_their_agent_still_runs() {
     let runtime = tempfile::tempdir().unwrap();
     for conversation in ["left", "runs"] {
-        let stage =
-            Stage::prepare(runtime.path(), conversation, Recipe::ConfigRoot, runtime.path(), None, None).unwrap();
+        let stage = StagedConfiguration::prepare(
+            runtime.path(),
+            conversation,
+            ConfigIsolation::ConfigRoot,
+            runtime.path(),
+            None,
+            None,
+        )
+        .unwrap();
         std::mem::forget(stage);
     }
     let lock = ConversationLock::acquire(runtime.path(), "runs", "a host").unwrap();
-    remove_leftovers(runtime.path(), "another");
+    remove_stale_stages(runtime.path(), "another");
     let [left] = stages(runtime.path()).try_into().unwrap();
     assert!(left.starts_with("workspace-runs."), "{left}");
     drop(lock);
-    remove_leftovers(runtime.path(), "another");
+    remove_stale_stages(runtime.path(), "another");
     assert!(std::fs::read_dir(runtime.path()).unwrap().next().is_none());
 }
 

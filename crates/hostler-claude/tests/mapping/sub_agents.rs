@@ -1,8 +1,8 @@
 //! Sub-agents, case by case.
 
-use hostler_claude::mapping::Mapper;
+use hostler_claude::mapping::EventMapper;
 use hostler_claude::wire::WireMessage;
-use hostler_driver::Gate;
+use hostler_driver::GateDecision;
 use uuid::Uuid;
 
 use super::{INIT, SUCCESS, replay, show, tool_result, whole};
@@ -50,7 +50,7 @@ fn returned(task: &str, words: &str) -> String {
 
 /// What happens to sub-agents, in a turn whose agent has called one.
 fn sub_agents(lines: &[&str]) -> Vec<String> {
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     mapper.prompt_sent(Uuid::nil());
     let call = whole("M", CALL);
     let mut all = vec![INIT, &call];
@@ -151,11 +151,11 @@ fn a_silent_ones_calls_are_known_from_the_hooks() {
             r#"{{"type":"control_request","request_id":"r","request":{{"subtype":"hook_callback","callback_id":"h","tool_use_id":"B","input":{{"hook_event_name":"{event}","agent_id":"a1","tool_name":"Bash","tool_input":{{"command":"ls"}},"tool_use_id":"B"{more}}}}}}}"#
         )
     };
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     replay(&mut mapper, &[INIT, &whole("M", CALL), &started("a1", "T", "")]);
     let mut hear = |line: &str| {
         let WireMessage::ControlRequest(ask) = WireMessage::parse(line.as_bytes()).unwrap() else { panic!() };
-        mapper.hooked(&ask.body).iter().map(show).collect::<Vec<_>>()
+        mapper.on_hook(&ask.body).iter().map(show).collect::<Vec<_>>()
     };
     let before = hook("PreToolUse", "");
     assert_eq!(hear(&before), ["a1: tool B Bash", r#"a1: tool B ready {"command":"ls"}"#]);
@@ -163,14 +163,14 @@ fn a_silent_ones_calls_are_known_from_the_hooks() {
     assert_eq!(hear(&hook("PostToolUse", "")), ["a1: tool B Succeeded: "]);
     let again = before.replace("\"B\"", "\"C\"");
     assert_eq!(hear(&again).len(), 2);
-    let gated = mapper.gated(Some(("C".into(), Gate::Allow)));
+    let gated = mapper.on_gate_decision(Some(("C".into(), GateDecision::Allow)));
     assert_eq!(gated.iter().map(show).collect::<Vec<_>>(), ["a1: tool C gated Allow"]);
     // The agent prints the call after all: it is no second one, and its result counts.
     let printed = replay_on(&mut mapper, &[&said("T", "H", &bash("C")), &result_of("T", "C", "out", true)]);
     assert_eq!(printed, [r#"a1: usage 7 1 of "h" 0"#, "a1: tool C Failed: out"]);
 }
 
-fn replay_on(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
+fn replay_on(mapper: &mut EventMapper, lines: &[&str]) -> Vec<String> {
     let messages = lines.iter().map(|line| WireMessage::parse(line.as_bytes()).unwrap());
     messages.flat_map(|message| mapper.on_message(&message)).map(|event| show(&event)).collect()
 }

@@ -42,13 +42,13 @@ fn left(fields: &str) -> String {
 
 const REQUESTING: &str = r#"{"type":"system","subtype":"status","status":"requesting"}"#;
 
-fn reasons(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
+fn reasons(mapper: &mut EventMapper, lines: &[&str]) -> Vec<String> {
     let mut reasons = Vec::new();
     for line in lines {
         for event in mapper.on_message(&WireMessage::parse(line.as_bytes()).unwrap()) {
             match event {
-                DriverEvent::TurnBegan(TurnCause::Prompt) => reasons.push("prompt".to_owned()),
-                DriverEvent::TurnBegan(TurnCause::Agent(reason)) => reasons.push(reason),
+                DriverEvent::TurnStarted(TurnCause::Prompt) => reasons.push("prompt".to_owned()),
+                DriverEvent::TurnStarted(TurnCause::Agent(reason)) => reasons.push(reason),
                 _ => {}
             }
         }
@@ -66,17 +66,17 @@ fn a_shell_in_the_background_is_told_once_on_both_builds() {
         .map(|s| s.clone());
     let js_lines = [started("b", "local_bash", None), left(r#"{"stdout":"","backgroundTaskId":"b"}"#)];
     for lines in [&native_lines[..], &js_lines[..]] {
-        let mut mapper = Mapper::default();
+        let mut mapper = EventMapper::default();
         let lines: Vec<_> = [INIT].into_iter().chain(lines.iter().map(String::as_str)).collect();
         assert_eq!(about(replay(&mut mapper, &lines)), ["background b Shell job b"]);
-        assert!(mapper.runs_in_background("b") && !mapper.runs_in_background("c"));
+        assert!(mapper.is_running_in_background("b") && !mapper.is_running_in_background("c"));
         // Outside of a turn, and by whichever line comes first.
         let mut order = mapper.on_message(&WireMessage::parse(updated("b", "killed").as_bytes()).unwrap());
         for line in [over("b", "stopped"), listed(&[])] {
             order.extend(mapper.on_message(&WireMessage::parse(line.as_bytes()).unwrap()));
         }
-        assert!(matches!(&order[..], [DriverEvent::BackgroundEnded { id }] if id == "b"), "{order:?}");
-        assert!(!mapper.runs_in_background("b"));
+        assert!(matches!(&order[..], [DriverEvent::BackgroundTaskEnded { id }] if id == "b"), "{order:?}");
+        assert!(!mapper.is_running_in_background("b"));
     }
 }
 
@@ -90,7 +90,7 @@ fn what_the_agent_waits_for_is_no_background_work() {
                 left(r#"{"stdout":"fg","agentId":"f","isAsync":false}"#),
                 left(r#""Error: Exit code 1""#),
             ];
-            let mut mapper = Mapper::default();
+            let mut mapper = EventMapper::default();
             let lines: Vec<_> = [INIT].into_iter().chain(lines.iter().map(String::as_str)).collect();
             assert_eq!(about(replay(&mut mapper, &lines)), [""; 0], "{kind}");
             assert_eq!(reasons(&mut mapper, &[SUCCESS, INIT]), ["The agent goes on by itself."]);
@@ -102,7 +102,7 @@ fn what_the_agent_waits_for_is_no_background_work() {
 fn what_moves_into_the_background_is_told_when_it_does() {
     let lines = [started("m", "local_bash", Some(false)), listed(&["m"]), listed(&[])];
     let lines: Vec<_> = [INIT].into_iter().chain(lines.iter().map(String::as_str)).collect();
-    assert_eq!(about(replay(&mut Mapper::default(), &lines)), ["background m Shell job m", "background m ended"]);
+    assert_eq!(about(replay(&mut EventMapper::default(), &lines)), ["background m Shell job m", "background m ended"]);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn an_agent_in_the_background_has_a_reason_of_our_own() {
         (started("a", "local_agent", Some(true)), None),
         (started("a", "local_agent", None), Some(left(r#"{"isAsync":true,"status":"async_launched","agentId":"a"}"#))),
     ] {
-        let mut mapper = Mapper::default();
+        let mut mapper = EventMapper::default();
         let lines: Vec<_> = [INIT, &line].into_iter().chain(result.as_deref()).chain([SUCCESS]).collect();
         assert_eq!(about(replay(&mut mapper, &lines)), ["background a SubAgent job a"]);
         assert_eq!(reasons(&mut mapper, &[&over("a", "failed"), INIT]), ["Background agent \"job a\" failed"]);
@@ -121,7 +121,7 @@ fn an_agent_in_the_background_has_a_reason_of_our_own() {
 
 #[test]
 fn the_older_build_is_woken_by_the_notification_before_its_turn() {
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     let background = [started("b", "local_bash", None), left(r#"{"backgroundTaskId":"b"}"#)];
     mapper.prompt_sent(Uuid::new_v4());
     assert_eq!(reasons(&mut mapper, &[INIT, &background[0], &background[1], SUCCESS]), ["prompt"]);
@@ -140,13 +140,13 @@ fn usage_says_how_full_the_context_is_and_what_the_turn_cost() {
         |tokens: &str| format!(r#"{{"type":"stream_event","event":{{"type":"message_delta","usage":{tokens}}}}}"#);
     let counted = delta(r#"{"output_tokens":25,"cache_read_input_tokens":1000,"cache_creation_input_tokens":10}"#);
     let result = |fields: &str| SUCCESS.replace(r#""is_error""#, &format!(r#"{fields},"is_error""#));
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     let mut usage = |lines: &[&str]| {
         let mut last = None;
         for line in lines {
             for event in mapper.on_message(&WireMessage::parse(line.as_bytes()).unwrap()) {
                 if let DriverEvent::Usage(usage) = event {
-                    last = Some((usage.context, usage.cost));
+                    last = Some((usage.context_tokens, usage.cost_usd));
                 }
             }
         }
@@ -167,11 +167,11 @@ fn usage_says_how_full_the_context_is_and_what_the_turn_cost() {
 #[test]
 fn a_change_of_the_model_is_no_turn_and_no_notice() {
     let told = r#"{"type":"user","message":{"content":"<local-command-stdout>Set model to x</local-command-stdout>"},"isReplay":true}"#;
-    let mut mapper = Mapper::default();
-    mapper.model_changes(true);
+    let mut mapper = EventMapper::default();
+    mapper.set_model_change_pending(true);
     assert_eq!(replay(&mut mapper, &[told]), [""; 0], "outside of a turn");
     assert_eq!(replay(&mut mapper, &[INIT, told]), ["began unasked"], "within one");
-    mapper.model_changes(false);
+    mapper.set_model_change_pending(false);
     let typed = mapper.on_message(&WireMessage::parse(told.as_bytes()).unwrap());
     assert!(
         matches!(&typed[..], [DriverEvent::Notice(text)] if text == "Set model to x"),
@@ -181,7 +181,7 @@ fn a_change_of_the_model_is_no_turn_and_no_notice() {
 
 #[test]
 fn a_task_that_somebody_stopped_wakes_nobody() {
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     let background = [started("b", "local_bash", None), left(r#"{"backgroundTaskId":"b"}"#)];
     replay(&mut mapper, &[INIT, &background[0], &background[1], SUCCESS]);
     mapper.prompt_sent(Uuid::new_v4());
@@ -191,7 +191,7 @@ fn a_task_that_somebody_stopped_wakes_nobody() {
 #[test]
 fn the_newer_build_names_its_prompts_and_merges_them() {
     let (one, two, three) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(3));
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     mapper.prompt_sent(one);
     let background = started("b", "local_bash", Some(true));
     assert_eq!(reasons(&mut mapper, &[&native(&[one]), &background]), ["prompt"]);
@@ -205,7 +205,7 @@ fn the_newer_build_names_its_prompts_and_merges_them() {
 
 #[test]
 fn what_was_folded_into_a_turn_is_no_reason_for_another_one() {
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     let background = started("b", "local_bash", Some(true));
     let lines =
         [&native(&[]), REQUESTING, &background, &over("b", "completed"), REQUESTING, SUCCESS, &native(&[]), SUCCESS];
@@ -221,10 +221,10 @@ fn a_turn_that_begins_without_saying_so_belongs_to_the_prompt_that_was_started()
             r#"{{"type":"command_lifecycle","command_uuid":"00000000-0000-0000-0000-000000000000","state":"{state}"}}"#
         )
     };
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     mapper.prompt_sent(Uuid::nil());
     assert_eq!(reasons(&mut mapper, &[&lifecycle("queued"), &lifecycle("started"), compacting]), ["prompt"]);
-    let mut mapper = Mapper::default();
+    let mut mapper = EventMapper::default();
     mapper.prompt_sent(Uuid::nil());
     let lines = [&*lifecycle("queued"), &lifecycle("cancelled"), INIT];
     assert_eq!(reasons(&mut mapper, &lines), ["The agent goes on by itself."]);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Hidden;
+use super::RedactedArg;
 
 /// Lists, shows and tidies the sessions of the host.
 ///
@@ -60,7 +60,7 @@ Examples:
         /// The session
         session: String,
         /// The new title
-        title: Hidden<String>,
+        title: RedactedArg<String>,
     },
     /// Puts a tag on a session, where the agent's own command keeps tags, too.
     #[command(after_long_help = "\
@@ -107,7 +107,7 @@ milliseconds since 1970; why is the rule, or the reason.")]
     ///
     /// Without --all it is the last one. What people see of the session stays as it is.
     #[command(name = "drop-images")]
-    DropImages {
+    RemoveImages {
         /// The session
         session: String,
         /// All of them
@@ -149,15 +149,15 @@ Examples:
 pub(crate) struct SearchArgs {
     /// What to look for
     #[arg(required = true, value_name = "QUERY")]
-    pub(crate) query: Vec<Hidden<String>>,
+    pub(crate) query: Vec<RedactedArg<String>>,
     /// Only sessions of this directory and those below it, or with this in their directory's name
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
     /// Only what was said since then: 7d, 12h, yesterday, 2026-11-01
-    #[arg(long, value_name = "TIME", value_parser = a_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time_filter)]
     pub(crate) since: Option<String>,
     /// Only what was said until then
-    #[arg(long, value_name = "TIME", value_parser = a_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time_filter)]
     pub(crate) until: Option<String>,
     /// Only turns in which this tool was called
     #[arg(long, value_name = "NAME")]
@@ -180,7 +180,7 @@ pub(crate) struct SearchArgs {
 }
 
 /// A time in a form that hosts read.
-fn a_time(text: &str) -> Result<String, String> {
+fn parse_time_filter(text: &str) -> Result<String, String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let ago = text.strip_suffix(['h', 'd', 'w', 'm', 'y']).is_some_and(|count| number(count) && count.len() <= 5);
     let month = |text: &str| text.parse::<jiff::civil::Date>().is_ok();

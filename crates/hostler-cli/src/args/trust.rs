@@ -67,7 +67,7 @@ pub(crate) enum TrustCommand {
 
 impl TrustCommand {
     /// Whether it prints JSON.
-    pub(crate) fn json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         match self {
             Self::List { json } | Self::Add { json, .. } | Self::Remove { json, .. } | Self::Check { json, .. } => {
                 *json

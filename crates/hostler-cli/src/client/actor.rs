@@ -12,59 +12,59 @@ use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use super::ClientError;
-use super::wire::{self, Event, Incoming};
+use super::frames::{self, HostEvent, IncomingFrame};
 
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 type Reply = oneshot::Sender<Result<Box<RawValue>, ClientError>>;
 
 /// How long silence is borne.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct KeepaliveTimeouts {
     /// After this the host is asked whether it is there.
-    pub(super) quiet: Duration,
+    pub(super) ping_after: Duration,
     /// After this much more it is given up.
-    pub(super) dead: Duration,
+    pub(super) close_after: Duration,
 }
 
-impl Patience {
-    pub(super) const USUAL: Self = Self { quiet: Duration::from_secs(5), dead: Duration::from_secs(20) };
+impl KeepaliveTimeouts {
+    pub(super) const DEFAULT: Self = Self { ping_after: Duration::from_secs(5), close_after: Duration::from_secs(20) };
 }
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the client asks of its task.
-pub(super) enum Command {
+pub(super) enum ClientCommand {
     Request { method: &'static str, params: Box<RawValue>, reply: Reply },
     Notify { text: String },
     Close { done: oneshot::Sender<()> },
 }
 
-pub(super) struct Actor {
+pub(super) struct ConnectionActor {
     socket: Socket,
-    commands: mpsc::Receiver<Command>,
-    events: mpsc::Sender<Event>,
+    commands: mpsc::Receiver<ClientCommand>,
+    events: mpsc::Sender<HostEvent>,
     pending: HashMap<u64, Reply>,
     next_id: u64,
     /// An event that found the queue full. While it waits nothing more is read: the host feels the pressure.
-    held: Option<Event>,
-    heard: Instant,
-    pinged: bool,
-    patience: Patience,
+    blocked_event: Option<HostEvent>,
+    last_received: Instant,
+    is_ping_pending: bool,
+    timeouts: KeepaliveTimeouts,
 }
 
 /// Why the loop ended.
-enum End {
+enum ConnectionEnd {
     /// We wanted to.
-    Ours(Option<oneshot::Sender<()>>),
+    ClosedByClient(Option<oneshot::Sender<()>>),
     Lost(ClientError),
 }
 
-impl Actor {
+impl ConnectionActor {
     pub(super) fn new(
         socket: Socket,
-        commands: mpsc::Receiver<Command>,
-        events: mpsc::Sender<Event>,
-        patience: Patience,
+        commands: mpsc::Receiver<ClientCommand>,
+        events: mpsc::Sender<HostEvent>,
+        timeouts: KeepaliveTimeouts,
     ) -> Self {
         Self {
             socket,
@@ -72,10 +72,10 @@ impl Actor {
             events,
             pending: HashMap::new(),
             next_id: 1,
-            held: None,
-            heard: Instant::now(),
-            pinged: false,
-            patience,
+            blocked_event: None,
+            last_received: Instant::now(),
+            is_ping_pending: false,
+            timeouts,
         }
     }
 
@@ -86,125 +86,130 @@ impl Actor {
             }
         };
         match end {
-            End::Ours(done) => {
-                let _late = tokio::time::timeout(CLOSE_TIMEOUT, self.say_goodbye()).await;
+            ConnectionEnd::ClosedByClient(done) => {
+                let _late = tokio::time::timeout(CLOSE_TIMEOUT, self.close_socket()).await;
                 drop(self);
                 if let Some(done) = done {
                     let _nobody = done.send(());
                 }
             }
-            End::Lost(error) => {
+            ConnectionEnd::Lost(error) => {
                 self.fail_pending(&error);
                 // Whoever still asks is told at once, not when the last event has been read.
                 self.commands.close();
                 while self.commands.try_recv().is_ok() {}
-                if let Some(event) = self.held.take() {
+                if let Some(event) = self.blocked_event.take() {
                     let _nobody = self.events.send(event).await;
                 }
-                let _nobody = self.events.send(Event::Closed(error)).await;
+                let _nobody = self.events.send(HostEvent::Closed(error)).await;
             }
         }
     }
 
-    async fn step(&mut self) -> Result<(), End> {
-        let Patience { quiet, dead } = self.patience;
-        let silence = self.heard + if self.pinged { quiet + dead } else { quiet };
+    async fn step(&mut self) -> Result<(), ConnectionEnd> {
+        let KeepaliveTimeouts { ping_after: quiet, close_after: dead } = self.timeouts;
+        let silence = self.last_received + if self.is_ping_pending { quiet + dead } else { quiet };
         tokio::select! {
-            () = room(&self.events), if self.held.is_some() => {
-                if let Some(event) = self.held.take() {
+            () = wait_for_queue_space(&self.events), if self.blocked_event.is_some() => {
+                if let Some(event) = self.blocked_event.take() {
                     self.forward(event);
                 }
-                self.heard = Instant::now();
+                self.last_received = Instant::now();
                 Ok(())
             }
             command = self.commands.recv() => match command {
-                Some(command) => self.obey(command).await,
-                None => Err(End::Ours(None)),
+                Some(command) => self.handle_command(command).await,
+                None => Err(ConnectionEnd::ClosedByClient(None)),
             },
-            frame = self.socket.next(), if self.held.is_none() => self.hear(frame).await,
-            () = tokio::time::sleep_until(silence), if self.held.is_none() => self.on_silence().await,
+            frame = self.socket.next(), if self.blocked_event.is_none() => self.handle_frame(frame).await,
+            () = tokio::time::sleep_until(silence), if self.blocked_event.is_none() => self.on_silence().await,
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Result<(), End> {
+    async fn handle_command(&mut self, command: ClientCommand) -> Result<(), ConnectionEnd> {
         match command {
-            Command::Request { reply, .. } if self.held.is_some() => {
-                let _nobody = reply.send(Err(ClientError::Behind));
+            ClientCommand::Request { reply, .. } if self.blocked_event.is_some() => {
+                let _nobody = reply.send(Err(ClientError::FellBehind));
                 Ok(())
             }
-            Command::Request { method, params, reply } => self.ask(method, &params, Some(reply)).await,
-            Command::Notify { text } => self.write(Message::text(text)).await,
-            Command::Close { done } => Err(End::Ours(Some(done))),
+            ClientCommand::Request { method, params, reply } => self.send_request(method, &params, Some(reply)).await,
+            ClientCommand::Notify { text } => self.write(Message::text(text)).await,
+            ClientCommand::Close { done } => Err(ConnectionEnd::ClosedByClient(Some(done))),
         }
     }
 
-    async fn hear(&mut self, frame: Option<Result<Message, tungstenite::Error>>) -> Result<(), End> {
-        self.heard = Instant::now();
-        self.pinged = false;
+    async fn handle_frame(&mut self, frame: Option<Result<Message, tungstenite::Error>>) -> Result<(), ConnectionEnd> {
+        self.last_received = Instant::now();
+        self.is_ping_pending = false;
         match frame {
-            Some(Ok(Message::Text(text))) => self.take(wire::read(text.as_str())).await,
-            Some(Ok(Message::Close(frame))) => Err(lost(close_reason(frame.map(|frame| frame.reason)))),
+            Some(Ok(Message::Text(text))) => self.handle_incoming(frames::parse_frame(text.as_str())).await,
+            Some(Ok(Message::Close(frame))) => Err(connection_lost(close_reason(frame.map(|frame| frame.reason)))),
             // Pings are answered by the library, binary frames are no part of the protocol.
             Some(Ok(_)) => Ok(()),
-            Some(Err(error)) => Err(lost(error.to_string())),
-            None => Err(lost("the host closed it".to_owned())),
+            Some(Err(error)) => Err(connection_lost(error.to_string())),
+            None => Err(connection_lost("the host closed it".to_owned())),
         }
     }
 
-    async fn take(&mut self, incoming: Incoming) -> Result<(), End> {
+    async fn handle_incoming(&mut self, incoming: IncomingFrame) -> Result<(), ConnectionEnd> {
         match incoming {
-            Incoming::Event(event) => self.forward(event),
-            Incoming::Answer { id, result } => {
+            IncomingFrame::Event(event) => self.forward(event),
+            IncomingFrame::Answer { id, result } => {
                 if let Some(reply) = self.pending.remove(&id) {
                     let _nobody = reply.send(result.map_err(ClientError::from));
                 }
             }
-            Incoming::Request { id } => self.write(Message::text(wire::refusal(&id))).await?,
-            Incoming::Unasked => {}
-            Incoming::Unknown => tracing::debug!("a frame of the host was not understood"),
+            IncomingFrame::Request { id } => self.write(Message::text(frames::method_not_found_response(&id))).await?,
+            IncomingFrame::Ignored => {}
+            IncomingFrame::Unrecognized => tracing::debug!("a frame of the host was not understood"),
         }
         Ok(())
     }
 
-    fn forward(&mut self, event: Event) {
+    fn forward(&mut self, event: HostEvent) {
         if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
-            self.held = Some(event);
+            self.blocked_event = Some(event);
             // Whoever waits for an answer does not read events: both would wait for ever.
-            self.fail_pending(&ClientError::Behind);
+            self.fail_pending(&ClientError::FellBehind);
         }
     }
 
-    async fn on_silence(&mut self) -> Result<(), End> {
-        if self.pinged {
-            return Err(lost("the host does not answer any more".to_owned()));
+    async fn on_silence(&mut self) -> Result<(), ConnectionEnd> {
+        if self.is_ping_pending {
+            return Err(connection_lost("the host does not answer any more".to_owned()));
         }
-        self.pinged = true;
-        let params = wire::raw("ping", &serde_json::json!({ "channel": ahp_types::ROOT_RESOURCE_URI }));
+        self.is_ping_pending = true;
+        let params = frames::encode_params("ping", &serde_json::json!({ "channel": ahp_types::ROOT_RESOURCE_URI }));
         match params {
-            Ok(params) => self.ask("ping", &params, None).await,
-            Err(error) => Err(End::Lost(error)),
+            Ok(params) => self.send_request("ping", &params, None).await,
+            Err(error) => Err(ConnectionEnd::Lost(error)),
         }
     }
 
-    async fn ask(&mut self, method: &'static str, params: &RawValue, reply: Option<Reply>) -> Result<(), End> {
+    async fn send_request(
+        &mut self,
+        method: &'static str,
+        params: &RawValue,
+        reply: Option<Reply>,
+    ) -> Result<(), ConnectionEnd> {
         let id = self.next_id;
         self.next_id += 1;
-        let text = wire::request(id, method, params).map_err(End::Lost)?;
+        let text = frames::encode_request(id, method, params).map_err(ConnectionEnd::Lost)?;
         if let Some(reply) = reply {
             self.pending.insert(id, reply);
         }
         self.write(Message::text(text)).await
     }
 
-    async fn write(&mut self, message: Message) -> Result<(), End> {
-        match tokio::time::timeout(self.patience.dead, self.socket.send(message)).await {
+    async fn write(&mut self, message: Message) -> Result<(), ConnectionEnd> {
+        match tokio::time::timeout(self.timeouts.close_after, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(lost(error.to_string())),
-            Err(_) => Err(lost("the host does not read any more".to_owned())),
+            Ok(Err(error)) => Err(connection_lost(error.to_string())),
+            Err(_) => Err(connection_lost("the host does not read any more".to_owned())),
         }
     }
 
-    async fn say_goodbye(&mut self) {
+    async fn close_socket(&mut self) {
         if self.socket.close(None).await.is_ok() {
             while let Some(Ok(_)) = self.socket.next().await {}
         }
@@ -218,17 +223,17 @@ impl Actor {
 }
 
 /// Waits until an event fits, or until nobody wants one.
-async fn room(events: &mpsc::Sender<Event>) {
+async fn wait_for_queue_space(events: &mpsc::Sender<HostEvent>) {
     let _nobody = events.reserve().await;
 }
 
-fn lost(reason: String) -> End {
-    End::Lost(ClientError::Closed(reason))
+fn connection_lost(reason: String) -> ConnectionEnd {
+    ConnectionEnd::Lost(ClientError::Closed(reason))
 }
 
 fn close_reason(reason: Option<Utf8Bytes>) -> String {
     match reason {
-        Some(reason) if !reason.as_str().is_empty() => crate::console::one_line(reason.as_str()),
+        Some(reason) if !reason.as_str().is_empty() => crate::console::to_one_line(reason.as_str()),
         _ => "the host closed it".to_owned(),
     }
 }

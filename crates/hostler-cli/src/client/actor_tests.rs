@@ -5,21 +5,21 @@ use super::*;
 /// Both ends of a connection; the client's end is run by an actor with a short queue and little patience.
 async fn pair(
     queue: usize,
-    patience: Patience,
-) -> (WebSocketStream<TcpStream>, mpsc::Sender<Command>, mpsc::Receiver<Event>) {
+    patience: KeepaliveTimeouts,
+) -> (WebSocketStream<TcpStream>, mpsc::Sender<ClientCommand>, mpsc::Receiver<HostEvent>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
     let accept = async { tokio_tungstenite::accept_async(listener.accept().await.unwrap().0).await.unwrap() };
     let (peer, client) = tokio::join!(accept, tokio_tungstenite::connect_async(url));
     let (commands, inbox) = mpsc::channel(4);
     let (outbox, events) = mpsc::channel(queue);
-    tokio::spawn(Actor::new(client.unwrap().0, inbox, outbox, patience).run());
+    tokio::spawn(ConnectionActor::new(client.unwrap().0, inbox, outbox, patience).run());
     (peer, commands, events)
 }
 
-fn request() -> (Command, oneshot::Receiver<Result<Box<RawValue>, ClientError>>) {
+fn request() -> (ClientCommand, oneshot::Receiver<Result<Box<RawValue>, ClientError>>) {
     let (reply, answer) = oneshot::channel();
-    (Command::Request { method: "ping", params: RawValue::NULL.to_owned(), reply }, answer)
+    (ClientCommand::Request { method: "ping", params: RawValue::NULL.to_owned(), reply }, answer)
 }
 
 fn note(number: usize) -> Message {
@@ -29,24 +29,24 @@ fn note(number: usize) -> Message {
 
 #[tokio::test]
 async fn a_slow_reader_loses_nothing_but_cannot_ask() {
-    let (mut peer, commands, mut events) = pair(1, Patience::USUAL).await;
+    let (mut peer, commands, mut events) = pair(1, KeepaliveTimeouts::DEFAULT).await;
     for number in 0..50 {
         peer.send(note(number)).await.unwrap();
     }
     // The first fills the queue; once a second one is held, an answer could never come through.
     let (command, answer) = request();
     commands.send(command).await.unwrap();
-    assert!(matches!(answer.await.unwrap(), Err(ClientError::Behind)));
+    assert!(matches!(answer.await.unwrap(), Err(ClientError::FellBehind)));
 
     for number in 0..50 {
-        let Some(Event::SessionRemoved(session)) = events.recv().await else { panic!("an event is missing") };
+        let Some(HostEvent::SessionRemoved(session)) = events.recv().await else { panic!("an event is missing") };
         assert_eq!(session, format!("p:/{number}"));
     }
     is_answered(&mut peer, &commands).await;
 }
 
 /// A request is answered by an obliging host.
-async fn is_answered(peer: &mut WebSocketStream<TcpStream>, commands: &mpsc::Sender<Command>) {
+async fn is_answered(peer: &mut WebSocketStream<TcpStream>, commands: &mpsc::Sender<ClientCommand>) {
     let (command, answer) = request();
     commands.send(command).await.unwrap();
     let obliging = async {
@@ -64,7 +64,7 @@ async fn is_answered(peer: &mut WebSocketStream<TcpStream>, commands: &mpsc::Sen
 
 #[tokio::test]
 async fn what_nobody_asks_for_keeps_nobody_from_asking() {
-    let (mut peer, commands, mut events) = pair(1, Patience::USUAL).await;
+    let (mut peer, commands, mut events) = pair(1, KeepaliveTimeouts::DEFAULT).await;
     for _ in 0..50 {
         peer.send(Message::text(r#"{"jsonrpc":"2.0","method":"root/sessionAdded","params":{}}"#)).await.unwrap();
     }
@@ -74,31 +74,31 @@ async fn what_nobody_asks_for_keeps_nobody_from_asking() {
 
 #[tokio::test]
 async fn a_silent_host_is_asked_and_then_given_up() {
-    let patience = Patience { quiet: Duration::from_millis(10), dead: Duration::from_millis(10) };
+    let patience = KeepaliveTimeouts { ping_after: Duration::from_millis(10), close_after: Duration::from_millis(10) };
     let (mut peer, _commands, mut events) = pair(4, patience).await;
     let Message::Text(text) = peer.next().await.unwrap().unwrap() else { panic!("not text") };
     let frame: serde_json::Value = serde_json::from_str(text.as_str()).unwrap();
     assert_eq!((&frame["method"], &frame["params"]["channel"]), (&"ping".into(), &"ahp-root://".into()));
-    let Some(Event::Closed(error)) = events.recv().await else { panic!("not closed") };
+    let Some(HostEvent::Closed(error)) = events.recv().await else { panic!("not closed") };
     assert_eq!(error.to_string(), "The connection to the host ended: the host does not answer any more.");
 }
 
 #[tokio::test]
 async fn a_lost_connection_fails_what_waits() {
-    let (peer, commands, mut events) = pair(4, Patience::USUAL).await;
+    let (peer, commands, mut events) = pair(4, KeepaliveTimeouts::DEFAULT).await;
     let (command, answer) = request();
     commands.send(command).await.unwrap();
     drop(peer);
     assert!(matches!(answer.await.unwrap(), Err(ClientError::Closed(_))));
-    assert!(matches!(events.recv().await, Some(Event::Closed(_))));
+    assert!(matches!(events.recv().await, Some(HostEvent::Closed(_))));
     assert!(events.recv().await.is_none());
 }
 
 #[tokio::test]
 async fn closing_says_goodbye() {
-    let (mut peer, commands, _events) = pair(4, Patience::USUAL).await;
+    let (mut peer, commands, _events) = pair(4, KeepaliveTimeouts::DEFAULT).await;
     let (done, closed) = oneshot::channel();
-    commands.send(Command::Close { done }).await.unwrap();
+    commands.send(ClientCommand::Close { done }).await.unwrap();
     assert!(matches!(peer.next().await, Some(Ok(Message::Close(_)))));
     assert!(peer.next().await.is_none());
     closed.await.unwrap();

@@ -3,8 +3,8 @@
 //! It knows framing and ids; what the events mean is its caller's business.
 
 mod actor;
-mod browsers;
-mod wire;
+mod browser_sign_in;
+mod frames;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,7 +18,7 @@ use ahp_types::commands::{
 };
 use ahp_types::messages::JsonRpcError;
 use ahp_types::state::{ChatState, MessageAttachment, SessionState, SnapshotState};
-use hostler_redact::json_fault;
+use hostler_redact::redact_json_error;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -27,23 +27,23 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
 
-use crate::attach::Plan;
-use crate::commands::Grant;
-use actor::{Actor, Command, Patience};
-pub(crate) use browsers::SignIn;
-pub(crate) use wire::Event;
+use crate::attachments::AttachmentPlanResponse;
+use crate::commands::GrantInfo;
+use actor::{ClientCommand, ConnectionActor, KeepaliveTimeouts};
+pub(crate) use browser_sign_in::SignedInBrowser;
+pub(crate) use frames::HostEvent;
 
 /// The version that this client speaks.
 const PROTOCOL_VERSION: &str = "1.0.0";
 /// Events that may wait for the caller; then the host is not read until the caller catches up.
-const EVENT_QUEUE: usize = 1024;
-const COMMAND_QUEUE: usize = 16;
+const EVENT_QUEUE_SIZE: usize = 1024;
+const COMMAND_QUEUE_SIZE: usize = 16;
 /// How many turns of a chat are asked for at first.
-const FIRST_TURNS: i64 = 50;
+const INITIAL_TURN_COUNT: i64 = 50;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The answer to a method that a host does not know.
-const UNKNOWN_METHOD: i32 = -32601;
-const MAX_MESSAGE: usize = 256 << 20;
+const METHOD_NOT_FOUND_CODE: i32 = -32601;
+const MAX_MESSAGE_BYTES: usize = 256 << 20;
 
 /// What is looked for.
 #[derive(Debug, Serialize)]
@@ -52,18 +52,20 @@ pub(crate) struct SearchParams<'a> {
     pub(crate) limit: u32,
     pub(crate) offset: usize,
     pub(crate) wait: bool,
-    pub(crate) all: bool,
+    #[serde(rename = "all")]
+    pub(crate) include_unlisted: bool,
 }
 
 /// What was found, as the host says it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Hits {
+pub(crate) struct SearchResultPage {
     pub(crate) items: Vec<Box<RawValue>>,
     pub(crate) next_offset: Option<usize>,
     #[serde(default)]
     pub(crate) pending: usize,
-    pub(crate) trouble: Option<String>,
+    #[serde(rename = "trouble")]
+    pub(crate) problem: Option<String>,
 }
 
 /// Why the host could not be asked, or what it answered.
@@ -85,7 +87,7 @@ pub enum ClientError {
     Closed(String),
     /// The host answered a request with an error.
     #[error("{message}")]
-    Answer {
+    ErrorResponse {
         /// The protocol's code.
         code: i32,
         /// The host's sentence.
@@ -93,7 +95,7 @@ pub enum ClientError {
     },
     /// The host answered something else than the protocol says.
     #[error("The host's answer to {method} was not understood: {reason}.")]
-    Unexpected {
+    UnexpectedResponse {
         /// The request.
         method: &'static str,
         /// What is wrong with the answer.
@@ -101,22 +103,22 @@ pub enum ClientError {
     },
     /// The host refused an action.
     #[error("The host refused it: {0}")]
-    Rejected(String),
+    ActionRejected(String),
     /// Too many events wait to be read; the answer would come behind them.
     #[error("The client fell behind the host's events.")]
-    Behind,
+    FellBehind,
 }
 
 impl From<JsonRpcError> for ClientError {
     fn from(error: JsonRpcError) -> Self {
-        Self::Answer { code: error.code, message: error.message }
+        Self::ErrorResponse { code: error.code, message: error.message }
     }
 }
 
 /// A connection that has been initialised. Dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct Client {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<ClientCommand>,
     client_id: String,
     client_seq: AtomicI64,
 }
@@ -126,15 +128,15 @@ impl Client {
     pub(crate) async fn connect(
         addr: SocketAddr,
         token: Option<&SecretString>,
-    ) -> Result<(Self, mpsc::Receiver<Event>), ClientError> {
-        let socket = tokio::time::timeout(CONNECT_TIMEOUT, open(addr, token))
+    ) -> Result<(Self, mpsc::Receiver<HostEvent>), ClientError> {
+        let socket = tokio::time::timeout(CONNECT_TIMEOUT, open_socket(addr, token))
             .await
             .map_err(|_| ClientError::Unreachable { addr, reason: "it does not answer".to_owned() })??;
-        let (commands, inbox) = mpsc::channel(COMMAND_QUEUE);
-        let (outbox, events) = mpsc::channel(EVENT_QUEUE);
-        tokio::spawn(Actor::new(socket, inbox, outbox, Patience::USUAL).run());
+        let (commands, inbox) = mpsc::channel(COMMAND_QUEUE_SIZE);
+        let (outbox, events) = mpsc::channel(EVENT_QUEUE_SIZE);
+        tokio::spawn(ConnectionActor::new(socket, inbox, outbox, KeepaliveTimeouts::DEFAULT).run());
         let client = Self { commands, client_id: uuid::Uuid::new_v4().to_string(), client_seq: AtomicI64::new(0) };
-        let negotiated: Negotiated = client
+        let negotiated: InitializeResponse = client
             .request(
                 "initialize",
                 &InitializeParams {
@@ -155,13 +157,13 @@ impl Client {
             .await?;
         if negotiated.protocol_version != PROTOCOL_VERSION {
             let reason = format!("it chose version {}", negotiated.protocol_version);
-            return Err(ClientError::Unexpected { method: "initialize", reason });
+            return Err(ClientError::UnexpectedResponse { method: "initialize", reason });
         }
         Ok((client, events))
     }
 
     /// The id that our own actions come back with.
-    pub(crate) fn id(&self) -> &str {
+    pub(crate) fn client_id(&self) -> &str {
         &self.client_id
     }
 
@@ -196,44 +198,44 @@ impl Client {
     }
 
     /// A page of a session's audit log, after an entry (0: from the beginning).
-    pub(crate) async fn audit(&self, session: &str, after: i64) -> Result<AuditPage, ClientError> {
+    pub(crate) async fn fetch_audit_page(&self, session: &str, after: i64) -> Result<AuditPage, ClientError> {
         let params = AuditParams { channel: session, after };
         self.request("hostler/audit", &params).await
     }
 
     /// Sessions in which something was said.
-    pub(crate) async fn search(&self, params: &SearchParams<'_>) -> Result<Hits, ClientError> {
+    pub(crate) async fn search(&self, params: &SearchParams<'_>) -> Result<SearchResultPage, ClientError> {
         self.request("hostler/search", params).await
     }
 
     /// What is wrong with what the agents keep, as the host says it.
-    pub(crate) async fn sessions_doctor(&self) -> Result<Box<RawValue>, ClientError> {
+    pub(crate) async fn check_transcripts(&self) -> Result<Box<RawValue>, ClientError> {
         self.request("hostler/sessionsDoctor", &RootParams { channel: ROOT_RESOURCE_URI }).await
     }
 
     /// Puts a tag on a session, or takes it off.
-    pub(crate) async fn tag(&self, session: &str, tag: Option<&str>) -> Result<(), ClientError> {
+    pub(crate) async fn set_tag(&self, session: &str, tag: Option<&str>) -> Result<(), ClientError> {
         self.request::<IgnoredAny>("hostler/tagSession", &TagParams { channel: session, tag }).await.map(|_| ())
     }
 
     /// What would become of attachments if a message brought them to a chat now. `None` from a host that does not look.
-    pub(crate) async fn plan(
+    pub(crate) async fn plan_attachments(
         &self,
         chat: &str,
         attachments: &[MessageAttachment],
-    ) -> Result<Option<Plan>, ClientError> {
-        let params = PlanParams { channel: chat, attachments };
+    ) -> Result<Option<AttachmentPlanResponse>, ClientError> {
+        let params = PlanAttachmentsParams { channel: chat, attachments };
         match self.request("hostler/planAttachments", &params).await {
-            Err(ClientError::Answer { code: UNKNOWN_METHOD, .. }) => Ok(None),
+            Err(ClientError::ErrorResponse { code: METHOD_NOT_FOUND_CODE, .. }) => Ok(None),
             answer => answer.map(Some),
         }
     }
 
     /// What clients were granted beyond the directories of the sessions, and what waits to be.
-    pub(crate) async fn grants(&self) -> Result<Vec<Grant>, ClientError> {
+    pub(crate) async fn list_grants(&self) -> Result<Vec<GrantInfo>, ClientError> {
         #[derive(Deserialize)]
         struct Page {
-            items: Vec<Grant>,
+            items: Vec<GrantInfo>,
         }
         let params = GrantParams { channel: ROOT_RESOURCE_URI, id: None };
         Ok(self.request::<Page>("hostler/listGrants", &params).await?.items)
@@ -246,14 +248,14 @@ impl Client {
     }
 
     /// Takes pictures out of what the agent of a chat remembers; answers how many.
-    pub(crate) async fn drop_images(&self, chat: &str, all: bool) -> Result<u64, ClientError> {
-        let params = DropParams { channel: chat, which: if all { "all" } else { "last" } };
-        Ok(self.request::<Dropped>("hostler/dropImages", &params).await?.dropped)
+    pub(crate) async fn remove_images(&self, chat: &str, all: bool) -> Result<u64, ClientError> {
+        let params = RemoveImagesParams { channel: chat, which: if all { "all" } else { "last" } };
+        Ok(self.request::<RemoveImagesResult>("hostler/dropImages", &params).await?.dropped)
     }
 
     /// Subscribes to a session and returns its state.
-    pub(crate) async fn session(&self, session: &str) -> Result<SessionState, ClientError> {
-        match self.state(session).await? {
+    pub(crate) async fn subscribe_to_session(&self, session: &str) -> Result<SessionState, ClientError> {
+        match self.subscribe_state(session).await? {
             SnapshotState::Session(state) => Ok(*state),
             _ => Err(unexpected_state("the state is not a session's")),
         }
@@ -261,15 +263,19 @@ impl Client {
 
     /// Subscribes to a chat and returns its state with all turns, of which older ones come page by page. Other events that
     /// come until then are dropped.
-    pub(crate) async fn chat(&self, events: &mut mpsc::Receiver<Event>, chat: &str) -> Result<ChatState, ClientError> {
-        let mut state = match self.state(chat).await? {
+    pub(crate) async fn load_chat(
+        &self,
+        events: &mut mpsc::Receiver<HostEvent>,
+        chat: &str,
+    ) -> Result<ChatState, ClientError> {
+        let mut state = match self.subscribe_state(chat).await? {
             SnapshotState::Chat(state) => *state,
             _ => return Err(unexpected_state("the state is not a chat's")),
         };
         // Newest first; each page in its own order.
         let mut pages = vec![std::mem::take(&mut state.turns)];
         while let Some(cursor) = state.turns_next_cursor.take() {
-            let page = self.older_turns(events, chat, cursor.clone()).await?;
+            let page = self.fetch_older_turns(events, chat, cursor.clone()).await?;
             // A host that sends the same page for ever is not followed.
             state.turns_next_cursor = page.turns_next_cursor.filter(|next| *next != cursor);
             pages.push(page.turns);
@@ -279,9 +285,9 @@ impl Client {
     }
 
     /// A page of older turns. They come as an event before the answer.
-    async fn older_turns(
+    async fn fetch_older_turns(
         &self,
-        events: &mut mpsc::Receiver<Event>,
+        events: &mut mpsc::Receiver<HostEvent>,
         chat: &str,
         cursor: String,
     ) -> Result<ChatTurnsLoadedAction, ClientError> {
@@ -289,28 +295,28 @@ impl Client {
         self.request::<IgnoredAny>("fetchTurns", &params).await?;
         loop {
             match events.try_recv() {
-                Ok(Event::Envelope { envelope, .. }) if envelope.channel == chat => {
+                Ok(HostEvent::Envelope { envelope, .. }) if envelope.channel == chat => {
                     if let StateAction::ChatTurnsLoaded(page) = envelope.action {
                         return Ok(page);
                     }
                 }
-                Ok(Event::Envelope { .. } | Event::SessionRemoved(_)) => {}
-                Ok(Event::Closed(error)) => return Err(error),
+                Ok(HostEvent::Envelope { .. } | HostEvent::SessionRemoved(_)) => {}
+                Ok(HostEvent::Closed(error)) => return Err(error),
                 Err(_) => {
                     let reason = "it loaded no turns".to_owned();
-                    return Err(ClientError::Unexpected { method: "fetchTurns", reason });
+                    return Err(ClientError::UnexpectedResponse { method: "fetchTurns", reason });
                 }
             }
         }
     }
 
-    async fn state(&self, channel: &str) -> Result<SnapshotState, ClientError> {
-        let result: SubscribeResult = self.subscribe(channel, FIRST_TURNS).await?;
+    async fn subscribe_state(&self, channel: &str) -> Result<SnapshotState, ClientError> {
+        let result: SubscribeResult = self.subscribe(channel, INITIAL_TURN_COUNT).await?;
         Ok(result.snapshot.ok_or_else(|| unexpected_state("it has no state"))?.state)
     }
 
     /// Subscribes to a session and to its default chat, and returns the chat's URI, and whether a turn is running there.
-    pub(crate) async fn subscribe_session(&self, session: &str) -> Result<(String, bool), ClientError> {
+    pub(crate) async fn subscribe_session_and_chat(&self, session: &str) -> Result<(String, bool), ClientError> {
         #[derive(Deserialize)]
         struct Subscribed {
             snapshot: Option<Snapshot>,
@@ -325,7 +331,7 @@ impl Client {
         struct Chat {
             active_turn: Option<IgnoredAny>,
         }
-        let chat = default_chat(&self.session(session).await?)?;
+        let chat = default_chat(&self.subscribe_to_session(session).await?)?;
         let subscribed: Subscribed = self.subscribe(&chat, 1).await?;
         let busy = subscribed.snapshot.is_some_and(|snapshot| snapshot.state.active_turn.is_some());
         Ok((chat, busy))
@@ -333,24 +339,26 @@ impl Client {
 
     /// Sends an action on a channel that is subscribed to and waits until the host has taken or refused it. Other
     /// events that come until then are dropped.
-    pub(crate) async fn settle(
+    pub(crate) async fn dispatch_and_confirm(
         &self,
-        events: &mut mpsc::Receiver<Event>,
+        events: &mut mpsc::Receiver<HostEvent>,
         channel: &str,
         action: StateAction,
     ) -> Result<(), ClientError> {
         let seq = self.dispatch(channel, action).await?;
         loop {
             match events.recv().await {
-                Some(Event::Envelope { envelope, .. }) => {
+                Some(HostEvent::Envelope { envelope, .. }) => {
                     let origin = envelope.origin.as_ref();
                     if origin.is_some_and(|origin| origin.client_id == self.client_id && origin.client_seq == seq) {
-                        return envelope.rejection_reason.map_or(Ok(()), |reason| Err(ClientError::Rejected(reason)));
+                        return envelope
+                            .rejection_reason
+                            .map_or(Ok(()), |reason| Err(ClientError::ActionRejected(reason)));
                     }
                 }
-                Some(Event::SessionRemoved(_)) => {}
-                Some(Event::Closed(error)) => return Err(error),
-                None => return Err(gone()),
+                Some(HostEvent::SessionRemoved(_)) => {}
+                Some(HostEvent::Closed(error)) => return Err(error),
+                None => return Err(connection_closed()),
             }
         }
     }
@@ -359,15 +367,15 @@ impl Client {
     pub(crate) async fn dispatch(&self, channel: &str, action: StateAction) -> Result<i64, ClientError> {
         let client_seq = self.client_seq.fetch_add(1, Ordering::Relaxed) + 1;
         let params = DispatchActionParams { channel: channel.to_owned(), client_seq, action };
-        let text = wire::notification("dispatchAction", &params)?;
-        self.commands.send(Command::Notify { text }).await.map_err(|_| gone())?;
+        let text = frames::encode_notification("dispatchAction", &params)?;
+        self.commands.send(ClientCommand::Notify { text }).await.map_err(|_| connection_closed())?;
         Ok(client_seq)
     }
 
     /// Says goodbye and waits until the connection is closed.
     pub(crate) async fn close(self) {
         let (done, closed) = oneshot::channel();
-        if self.commands.send(Command::Close { done }).await.is_ok() {
+        if self.commands.send(ClientCommand::Close { done }).await.is_ok() {
             let _gone = closed.await;
         }
     }
@@ -377,19 +385,19 @@ impl Client {
         method: &'static str,
         params: &(impl Serialize + Sync),
     ) -> Result<R, ClientError> {
-        let params = wire::raw(method, params)?;
+        let params = frames::encode_params(method, params)?;
         let (reply, answer) = oneshot::channel();
-        self.commands.send(Command::Request { method, params, reply }).await.map_err(|_| gone())?;
-        let result = answer.await.map_err(|_| gone())??;
+        self.commands.send(ClientCommand::Request { method, params, reply }).await.map_err(|_| connection_closed())?;
+        let result = answer.await.map_err(|_| connection_closed())??;
         serde_json::from_str(result.get())
-            .map_err(|error| ClientError::Unexpected { method, reason: json_fault(&error) })
+            .map_err(|error| ClientError::UnexpectedResponse { method, reason: redact_json_error(&error) })
     }
 }
 
 /// What this client needs of the host's introduction; the rest may be newer than it knows.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Negotiated {
+struct InitializeResponse {
     protocol_version: String,
 }
 
@@ -405,19 +413,19 @@ struct TagParams<'a> {
 }
 
 #[derive(Serialize)]
-struct PlanParams<'a> {
+struct PlanAttachmentsParams<'a> {
     channel: &'a str,
     attachments: &'a [MessageAttachment],
 }
 
 #[derive(Serialize)]
-struct DropParams<'a> {
+struct RemoveImagesParams<'a> {
     channel: &'a str,
     which: &'static str,
 }
 
 #[derive(Deserialize)]
-struct Dropped {
+struct RemoveImagesResult {
     #[serde(default)]
     dropped: u64,
 }
@@ -440,7 +448,8 @@ struct AuditParams<'a> {
 pub(crate) struct AuditPage {
     pub(crate) items: Vec<Box<RawValue>>,
     /// Where the next page begins, if there is one.
-    pub(crate) next: Option<i64>,
+    #[serde(rename = "next")]
+    pub(crate) next_cursor: Option<i64>,
 }
 
 /// The chat that a session's messages go to.
@@ -449,14 +458,14 @@ pub(crate) fn default_chat(session: &SessionState) -> Result<String, ClientError
 }
 
 fn unexpected_state(reason: &str) -> ClientError {
-    ClientError::Unexpected { method: "subscribe", reason: reason.to_owned() }
+    ClientError::UnexpectedResponse { method: "subscribe", reason: reason.to_owned() }
 }
 
-fn gone() -> ClientError {
+fn connection_closed() -> ClientError {
     ClientError::Closed("it is closed".to_owned())
 }
 
-async fn open(addr: SocketAddr, token: Option<&SecretString>) -> Result<actor::Socket, ClientError> {
+async fn open_socket(addr: SocketAddr, token: Option<&SecretString>) -> Result<actor::Socket, ClientError> {
     let unreachable = |reason: String| ClientError::Unreachable { addr, reason };
     let url = match token {
         Some(token) => format!("ws://{addr}/?tkn={}", token.expose_secret()),
@@ -465,8 +474,8 @@ async fn open(addr: SocketAddr, token: Option<&SecretString>) -> Result<actor::S
     // The error is not repeated: it could quote the URL and with it the token.
     let request = url.into_client_request().map_err(|_| unreachable("its address is not usable".to_owned()))?;
     let mut config = WebSocketConfig::default();
-    config.max_message_size = Some(MAX_MESSAGE);
-    config.max_frame_size = Some(MAX_MESSAGE);
+    config.max_message_size = Some(MAX_MESSAGE_BYTES);
+    config.max_frame_size = Some(MAX_MESSAGE_BYTES);
     match tokio_tungstenite::connect_async_with_config(request, Some(config), true).await {
         Ok((socket, _response)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => Err(ClientError::Refused(response.status().as_u16())),

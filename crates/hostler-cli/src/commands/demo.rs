@@ -11,49 +11,60 @@ use tokio::sync::mpsc;
 
 use crate::Io;
 use crate::browser;
-use crate::client::{Client, Event};
+use crate::client::{Client, HostEvent};
 use crate::commands::{agents, serve};
-use crate::console::{Console, Style, one_line};
-use crate::exit::{Exit, Failure};
-use crate::host::{OwnHost, options};
-use crate::ports::{AgentDiag, ClaudeChoice, CredentialSpec, UpstreamKind, UpstreamSettings, UpstreamSpec, Wiring};
+use crate::console::{Console, TextStyle, to_one_line};
+use crate::exit::{CommandFailure, Exit};
+use crate::host::{InProcessHost, host_options};
+use crate::ports::{
+    AgentDiagnostics, ClaudeChoice, CredentialSpec, UpstreamKind, UpstreamSettings, UpstreamSpec, Wiring,
+};
 use crate::reload;
 use crate::settings::Settings;
 use crate::state::{HostLock, StateDir};
-use crate::turn::{Session, Shown, Turn, create_session, explain};
+use crate::turn::{OpenedSession, RunningTurn, TurnOutput, create_session, turn_end_result};
 
-const FIRST: &str = "hi";
-const SECOND: &str = "and once more";
+const FIRST_PROMPT: &str = "hi";
+const SECOND_PROMPT: &str = "and once more";
 
 /// What is encoded in a place inside of the page: as browsers do it, and dots, which would make it a file.
-const IN_PLACES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+const PAGE_PATH_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 /// Shows everything at once.
-pub(crate) async fn demo(once: bool, wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
-    install_what_is_missing(wiring, settings, io).await?;
+pub(crate) async fn run_demo_command(
+    once: bool,
+    wiring: &Wiring,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
+    install_missing_agent(wiring, settings, io).await?;
     let scratch = tempfile::Builder::new().prefix("hostler-demo-").tempdir_in(&wiring.environment.temp_dir)?;
     let settings = scratch_settings(settings, scratch.path())?;
 
     let began = Instant::now();
-    let own = io.signals.unless(start(wiring, &settings)).await??;
-    legend(&settings, &mut io.console)?;
-    hop("host", &format!("ready in {} on port {}", ms(began.elapsed()), own.endpoint().port), &mut io.console)?;
+    let own = io.signals.run_or_interrupt(start_demo_host(wiring, &settings)).await??;
+    print_legend(&settings, &mut io.console)?;
+    print_hop(
+        "host",
+        &format!("ready in {} on port {}", format_ms(began.elapsed()), own.endpoint().port),
+        &mut io.console,
+    )?;
 
-    let mut shown = show(&own, &settings, io).await;
+    let mut shown = show_session(&own, &settings, io).await;
     if let Ok(session) = &shown {
-        shown = page(&own, session, once, scratch.path(), wiring, io).await.map(|()| session.clone());
+        shown = show_page_link(&own, session, once, scratch.path(), wiring, io).await.map(|()| session.clone());
     }
     match &mut shown {
         Ok(_) if !once => keep_serving(&own, &settings, io).await,
         Ok(_) => {}
-        Err(failure) => failure.say(&mut io.console),
+        Err(failure) => failure.report(&mut io.console),
     }
     let stopped = own.stop(&mut io.signals).await;
     shown.and(stopped).map(|()| Exit::Done)
 }
 
 /// The managed build that the settings mean. Without network, an agent on the PATH will do.
-async fn install_what_is_missing(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<(), Failure> {
+async fn install_missing_agent(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<(), CommandFailure> {
     let wanted = match settings.claude {
         ClaudeChoice::Path(_) => return Ok(()),
         ClaudeChoice::Js => Some("js"),
@@ -67,18 +78,18 @@ async fn install_what_is_missing(wiring: &Wiring, settings: &Settings, io: &mut 
         Some(build) => build.to_owned(),
         None => agents::default_build(installer.as_ref())?,
     };
-    if installer.installed(&build).is_some() {
+    if installer.installed_build(&build).is_some() {
         return Ok(());
     }
-    match agents::install(installer, &build, io).await {
-        Ok(installed) => io.console.note(&agents::summary(installer, &installed), Style::Plain),
+    match agents::install_build(installer, &build, io).await {
+        Ok(installed) => io.console.write_note(&agents::install_summary(installer, &installed), TextStyle::Plain),
         Err(mut failure)
             if failure.exit == Exit::AgentMissing
                 && wanted.is_none()
                 && wiring.environment.find_program("claude").is_some() =>
         {
-            failure.say(&mut io.console);
-            io.console.note("Going on with the `claude` on the PATH.", Style::Yellow);
+            failure.report(&mut io.console);
+            io.console.write_note("Going on with the `claude` on the PATH.", TextStyle::Yellow);
         }
         Err(failure) => return Err(failure),
     }
@@ -86,9 +97,9 @@ async fn install_what_is_missing(wiring: &Wiring, settings: &Settings, io: &mut 
 }
 
 /// The user's settings, but nothing of theirs is touched: state, working directory and the agent's own files are scratch.
-fn scratch_settings(settings: &Settings, scratch: &Path) -> Result<Settings, Failure> {
+fn scratch_settings(settings: &Settings, scratch: &Path) -> Result<Settings, CommandFailure> {
     let mut settings = settings.clone();
-    if !settings.upstream_from_flag {
+    if !settings.is_upstream_from_flag {
         let scripted = UpstreamSpec {
             name: UpstreamKind::Scripted.as_str().to_owned(),
             settings: UpstreamSettings::Scripted,
@@ -98,7 +109,7 @@ fn scratch_settings(settings: &Settings, scratch: &Path) -> Result<Settings, Fai
     }
     // What it shows does not change while it is shown.
     settings.source = None;
-    if !settings.state_dir_given {
+    if !settings.is_state_dir_explicit {
         settings.state_dir = scratch.join("state");
     }
     settings.cwd = scratch.join("project");
@@ -111,38 +122,38 @@ fn scratch_settings(settings: &Settings, scratch: &Path) -> Result<Settings, Fai
     Ok(settings)
 }
 
-async fn start(wiring: &Wiring, settings: &Settings) -> Result<OwnHost, Failure> {
+async fn start_demo_host(wiring: &Wiring, settings: &Settings) -> Result<InProcessHost, CommandFailure> {
     let directory = StateDir::open(&settings.state_dir)?;
-    let lock = HostLock::take(&directory).await?;
-    let token = Some(directory.token(&lock)?);
+    let lock = HostLock::acquire(&directory).await?;
+    let token = Some(directory.load_or_create_token(&lock)?);
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let options = options(wiring, settings, listen, token);
-    OwnHost::start(wiring, &directory, lock, options, settings, reload::log).await
+    let options = host_options(wiring, settings, listen, token);
+    InProcessHost::start(wiring, &directory, lock, options, settings, reload::log_notice).await
 }
 
 /// Where the session can be seen, and on a desktop the page itself. A host that ends now shows nothing any more.
-async fn page(
-    own: &OwnHost,
+async fn show_page_link(
+    own: &InProcessHost,
     session: &str,
     once: bool,
     scratch: &Path,
     wiring: &Wiring,
     io: &mut Io,
-) -> Result<(), Failure> {
-    let place = format!("session/{}", utf8_percent_encode(session, IN_PLACES));
+) -> Result<(), CommandFailure> {
+    let place = format!("session/{}", utf8_percent_encode(session, PAGE_PATH_ENCODE_SET));
     if once {
         let sentence = "To see the session in a browser, run the demo without --once.";
-        return Ok(io.console.out_line(sentence, Style::Dim)?);
+        return Ok(io.console.write_out_line(sentence, TextStyle::Dim)?);
     }
     if !own.has_page() {
-        return Ok(io.console.out_line(serve::NO_PAGE, Style::Dim)?);
+        return Ok(io.console.write_out_line(serve::NO_PAGE_NOTICE, TextStyle::Dim)?);
     }
-    let Some(link) = own.link().await else { return Ok(()) };
-    hop("page", &link.to(&place), &mut io.console)?;
+    let Some(link) = own.create_page_link().await else { return Ok(()) };
+    print_hop("page", &link.url_for(&place), &mut io.console)?;
     // Scripts and tests read the line; a person who reads it on a terminal looks at the page next.
     if io.console.out_is_terminal()
-        && let Some(link) = own.link().await
-        && let Err(error) = browser::show(&link.to(&place), scratch, &wiring.environment)
+        && let Some(link) = own.create_page_link().await
+        && let Err(error) = browser::open_in_browser(&link.url_for(&place), scratch, &wiring.environment)
     {
         tracing::info!(%error, "the page could not be opened in a browser");
     }
@@ -150,7 +161,7 @@ async fn page(
 }
 
 /// Says which session it has shown.
-async fn show(own: &OwnHost, settings: &Settings, io: &mut Io) -> Result<String, Failure> {
+async fn show_session(own: &InProcessHost, settings: &Settings, io: &mut Io) -> Result<String, CommandFailure> {
     let (client, mut events) = own.connect().await?;
     let result = show_turns(own, settings, &client, &mut events, io).await;
     drop(events);
@@ -159,85 +170,94 @@ async fn show(own: &OwnHost, settings: &Settings, io: &mut Io) -> Result<String,
 }
 
 async fn show_turns(
-    own: &OwnHost,
+    own: &InProcessHost,
     settings: &Settings,
     client: &Client,
-    events: &mut mpsc::Receiver<Event>,
+    events: &mut mpsc::Receiver<HostEvent>,
     io: &mut Io,
-) -> Result<String, Failure> {
-    hop("client", "connected over a WebSocket, speaks AHP 1.0.0", &mut io.console)?;
+) -> Result<String, CommandFailure> {
+    print_hop("client", "connected over a WebSocket, speaks AHP 1.0.0", &mut io.console)?;
     let session = create_session(client, &settings.cwd, settings.permission_mode.as_deref()).await?;
     let count = match own.host.diagnostics().agents.len() {
         0 => "no process yet".to_owned(),
         count => format!("{count} processes"),
     };
-    hop("session", &format!("{} created: {count}", session.uri), &mut io.console)?;
+    print_hop("session", &format!("{} created: {count}", session.uri), &mut io.console)?;
 
-    let first = show_turn(own, client, events, &session, FIRST, None, io).await?;
-    let second = show_turn(own, client, events, &session, SECOND, first.as_ref(), io).await?;
+    let first = show_turn(own, client, events, &session, FIRST_PROMPT, None, io).await?;
+    let second = show_turn(own, client, events, &session, SECOND_PROMPT, first.as_ref(), io).await?;
     if let (Some(first), Some(second)) = (first, second) {
         let text = if first.pid == second.pid { "the same process" } else { "another process" };
-        hop("agent", &format!("the second message went to {text} (pid {})", second.pid), &mut io.console)?;
+        print_hop("agent", &format!("the second message went to {text} (pid {})", second.pid), &mut io.console)?;
     }
     Ok(session.uri)
 }
 
 async fn show_turn(
-    own: &OwnHost,
+    own: &InProcessHost,
     client: &Client,
-    events: &mut mpsc::Receiver<Event>,
-    session: &Session,
+    events: &mut mpsc::Receiver<HostEvent>,
+    session: &OpenedSession,
     message: &str,
-    known: Option<&AgentDiag>,
+    known: Option<&AgentDiagnostics>,
     io: &mut Io,
-) -> Result<Option<AgentDiag>, Failure> {
+) -> Result<Option<AgentDiagnostics>, CommandFailure> {
     let Io { console, signals, .. } = io;
     let requests = own.host.diagnostics().gateway_requests;
-    hop("you", &format!("“{message}”"), console)?;
-    let turn = Turn::start(client, session, message, Vec::new(), None).await?;
-    let mut view = TurnView::new(own, session, turn.started(), known.cloned());
-    let show = |shown: Shown<'_>| match shown {
-        Shown::Envelope(envelope, _) => view.see(envelope, console),
-        Shown::Prompt(_) => Ok(()),
+    print_hop("you", &format!("“{message}”"), console)?;
+    let turn = RunningTurn::start(client, session, message, Vec::new(), None).await?;
+    let mut view = TurnView::new(own, session, turn.started_at(), known.cloned());
+    let show = |shown: TurnOutput<'_>| match shown {
+        TurnOutput::Envelope(envelope, _) => view.handle_envelope(envelope, console),
+        TurnOutput::Prompt(_) => Ok(()),
     };
     let end = turn.follow(events, signals, None, show).await?;
     view.flush(console)?;
-    explain(end)?;
+    turn_end_result(end)?;
     let after = own.host.diagnostics();
     let count = after.gateway_requests.saturating_sub(requests);
-    hop("gateway", &format!("{count} {} to the upstream", if count == 1 { "request" } else { "requests" }), console)?;
+    print_hop(
+        "gateway",
+        &format!("{count} {} to the upstream", if count == 1 { "request" } else { "requests" }),
+        console,
+    )?;
     if let Some(usage) = &view.usage {
-        hop("usage", &usage_text(usage), console)?;
+        print_hop("usage", &format_usage(usage), console)?;
     }
-    hop("turn", &format!("complete after {}", ms(turn.started().elapsed())), console)?;
+    print_hop("turn", &format!("complete after {}", format_ms(turn.started_at().elapsed())), console)?;
     Ok(after.agents.into_iter().find(|agent| agent.session == session.uri).or(view.agent))
 }
 
 /// What one turn shows while it runs.
 struct TurnView<'a> {
-    own: &'a OwnHost,
-    session: &'a Session,
-    began: Instant,
-    agent: Option<AgentDiag>,
+    host: &'a InProcessHost,
+    session: &'a OpenedSession,
+    started_at: Instant,
+    agent: Option<AgentDiagnostics>,
     /// The answer's line that is not complete yet.
-    text: String,
-    delta: Option<Duration>,
+    partial_line: String,
+    first_delta_after: Option<Duration>,
     usage: Option<UsageInfo>,
 }
 
 impl<'a> TurnView<'a> {
-    fn new(own: &'a OwnHost, session: &'a Session, began: Instant, agent: Option<AgentDiag>) -> Self {
-        Self { own, session, began, agent, text: String::new(), delta: None, usage: None }
+    fn new(
+        host: &'a InProcessHost,
+        session: &'a OpenedSession,
+        started_at: Instant,
+        agent: Option<AgentDiagnostics>,
+    ) -> Self {
+        Self { host, session, started_at, agent, partial_line: String::new(), first_delta_after: None, usage: None }
     }
 
-    fn see(&mut self, envelope: &ActionEnvelope, console: &mut Console) -> std::io::Result<()> {
+    fn handle_envelope(&mut self, envelope: &ActionEnvelope, console: &mut Console) -> std::io::Result<()> {
         match &envelope.action {
-            StateAction::SessionReady(_) => self.meet_agent(console),
+            StateAction::SessionReady(_) => self.print_agent_start(console),
             StateAction::ChatResponsePart(action) => match &action.part {
-                ResponsePart::Markdown(part) => self.hear(&part.content, console),
+                ResponsePart::Markdown(part) => self.print_answer_text(&part.content, console),
                 _ => Ok(()),
             },
-            StateAction::ChatDelta(action) => self.hear(&action.content, console),
+            StateAction::ChatDelta(action) => self.print_answer_text(&action.content, console),
             StateAction::ChatUsage(action) => {
                 self.usage = Some(action.usage.clone());
                 Ok(())
@@ -246,66 +266,68 @@ impl<'a> TurnView<'a> {
         }
     }
 
-    fn meet_agent(&mut self, console: &mut Console) -> std::io::Result<()> {
-        let agents = self.own.host.diagnostics().agents;
+    fn print_agent_start(&mut self, console: &mut Console) -> std::io::Result<()> {
+        let agents = self.host.host.diagnostics().agents;
         let Some(agent) = agents.into_iter().find(|agent| agent.session == self.session.uri) else {
             return Ok(());
         };
         let version = agent.version.as_deref().unwrap_or("of an unknown version");
-        let text = format!("Claude Code {version} started in {} (pid {})", ms(self.began.elapsed()), agent.pid);
+        let text =
+            format!("Claude Code {version} started in {} (pid {})", format_ms(self.started_at.elapsed()), agent.pid);
         self.agent = Some(agent);
-        hop("agent", &text, console)
+        print_hop("agent", &text, console)
     }
 
-    fn hear(&mut self, text: &str, console: &mut Console) -> std::io::Result<()> {
+    fn print_answer_text(&mut self, text: &str, console: &mut Console) -> std::io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
-        if self.delta.is_none() {
-            let delta = *self.delta.insert(self.began.elapsed());
-            hop("gateway", &format!("first words after {}", ms(delta)), console)?;
+        if self.first_delta_after.is_none() {
+            let delta = *self.first_delta_after.insert(self.started_at.elapsed());
+            print_hop("gateway", &format!("first words after {}", format_ms(delta)), console)?;
         }
-        self.text.push_str(text);
-        while let Some((line, rest)) = self.text.split_once('\n') {
-            hop("claude", &one_line(line), console)?;
-            self.text = rest.to_owned();
+        self.partial_line.push_str(text);
+        while let Some((line, rest)) = self.partial_line.split_once('\n') {
+            print_hop("claude", &to_one_line(line), console)?;
+            self.partial_line = rest.to_owned();
         }
         Ok(())
     }
 
     fn flush(&mut self, console: &mut Console) -> std::io::Result<()> {
-        let rest = std::mem::take(&mut self.text);
-        if rest.trim().is_empty() { Ok(()) } else { hop("claude", &one_line(&rest), console) }
+        let rest = std::mem::take(&mut self.partial_line);
+        if rest.trim().is_empty() { Ok(()) } else { print_hop("claude", &to_one_line(&rest), console) }
     }
 }
 
-fn usage_text(usage: &UsageInfo) -> String {
+fn format_usage(usage: &UsageInfo) -> String {
     let count = |tokens: Option<i64>| tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string());
-    let model = usage.model.as_deref().map(|model| format!(" ({})", one_line(model))).unwrap_or_default();
+    let model = usage.model.as_deref().map(|model| format!(" ({})", to_one_line(model))).unwrap_or_default();
     format!("{} tokens in, {} out{model}", count(usage.input_tokens), count(usage.output_tokens))
 }
 
-fn legend(settings: &Settings, console: &mut Console) -> std::io::Result<()> {
+fn print_legend(settings: &Settings, console: &mut Console) -> std::io::Result<()> {
     let upstream = settings.gateway.upstreams.first().map_or("none", |spec| spec.name.as_str());
-    console.out_line("The way of a message", Style::Bold)?;
-    console.out_line("  you → client ⇄ host → session → agent → gateway → upstream, and back", Style::Dim)?;
-    console.out_line(&format!("  upstream: {upstream}; directories: scratch, gone afterwards"), Style::Dim)?;
-    console.out_line("", Style::Plain)
+    console.write_out_line("The way of a message", TextStyle::Bold)?;
+    console.write_out_line("  you → client ⇄ host → session → agent → gateway → upstream, and back", TextStyle::Dim)?;
+    console
+        .write_out_line(&format!("  upstream: {upstream}; directories: scratch, gone afterwards"), TextStyle::Dim)?;
+    console.write_out_line("", TextStyle::Plain)
 }
 
-fn hop(name: &str, text: &str, console: &mut Console) -> std::io::Result<()> {
-    console.out_line(&format!("{name:>9} │ {text}"), Style::Plain)
+fn print_hop(name: &str, text: &str, console: &mut Console) -> std::io::Result<()> {
+    console.write_out_line(&format!("{name:>9} │ {text}"), TextStyle::Plain)
 }
 
-async fn keep_serving(own: &OwnHost, settings: &Settings, io: &mut Io) {
-    io.console.note("", Style::Plain);
-    serve::introduce(own, &mut io.console);
+async fn keep_serving(own: &InProcessHost, settings: &Settings, io: &mut Io) {
+    io.console.write_note("", TextStyle::Plain);
+    serve::print_connection_help(own, &mut io.console);
     let state = settings.state_dir.display();
-    io.console.note(&format!("Try: hostler run --state-dir {state} \"hello\""), Style::Plain);
-    io.console.note("Ctrl-C ends the demo.", Style::Dim);
-    io.signals.next().await;
+    io.console.write_note(&format!("Try: hostler run --state-dir {state} \"hello\""), TextStyle::Plain);
+    io.console.write_note("Ctrl-C ends the demo.", TextStyle::Dim);
+    io.signals.next_stop_signal().await;
 }
 
-fn ms(duration: Duration) -> String {
+fn format_ms(duration: Duration) -> String {
     format!("{} ms", duration.as_millis())
 }

@@ -6,96 +6,107 @@ use serde::{Deserialize, Serialize};
 
 use crate::Io;
 use crate::args::GrantsCommand;
-use crate::console::{Style, one_line};
-use crate::exit::{Exit, Failure};
-use crate::host::{self, Reached};
+use crate::console::{TextStyle, to_one_line};
+use crate::escape_text::escape_invisible_line;
+use crate::exit::{CommandFailure, Exit};
+use crate::host::{self, HostConnection};
 use crate::ports::Wiring;
 use crate::settings::Settings;
-use crate::visible::visible_line;
 
 /// A grant, as the host tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Grant {
+pub(crate) struct GrantInfo {
     pub(crate) id: String,
     pub(crate) uri: String,
     pub(crate) write: bool,
     pub(crate) client: String,
     pub(crate) since: String,
-    pub(crate) waiting: bool,
+    #[serde(rename = "waiting")]
+    pub(crate) is_pending: bool,
 }
 
 /// Lists, allows and takes back grants.
-pub(crate) async fn grants(
+pub(crate) async fn run_grants_command(
     command: &GrantsCommand,
     wiring: &Wiring,
     settings: &Settings,
     io: &mut Io,
-) -> Result<Exit, Failure> {
-    let mut host = io.signals.unless(host::reach(wiring, settings)).await??;
-    let result = act(command, settings, &mut host, io).await;
-    host.leave(&mut io.console, &mut io.signals).await;
+) -> Result<Exit, CommandFailure> {
+    let mut host = io.signals.run_or_interrupt(host::connect_or_start(wiring, settings)).await??;
+    let result = execute(command, settings, &mut host, io).await;
+    host.disconnect(&mut io.console, &mut io.signals).await;
     result.map(|()| Exit::Done)
 }
 
-async fn act(command: &GrantsCommand, settings: &Settings, host: &mut Reached, io: &mut Io) -> Result<(), Failure> {
-    let grants = io.signals.unless(host.client.grants()).await??;
+async fn execute(
+    command: &GrantsCommand,
+    settings: &Settings,
+    host: &mut HostConnection,
+    io: &mut Io,
+) -> Result<(), CommandFailure> {
+    let grants = io.signals.run_or_interrupt(host.client.list_grants()).await??;
     match command {
         GrantsCommand::List { .. } if settings.json => {
             let text = serde_json::to_string_pretty(&grants).map_err(std::io::Error::other)?;
-            io.console.out(&format!("{text}\n"))?;
+            io.console.write_out(&format!("{text}\n"))?;
         }
-        GrantsCommand::List { .. } => list(&grants, io)?,
+        GrantsCommand::List { .. } => print_grants(&grants, io)?,
         GrantsCommand::Allow { grant } => {
-            let grant = named(&grants, grant)?;
-            io.signals.unless(host.client.change_grant("hostler/allowGrant", &grant.id)).await??;
-            io.console.note(&format!("Allowed: {}.", told(grant)), Style::Plain);
+            let grant = find_grant(&grants, grant)?;
+            io.signals.run_or_interrupt(host.client.change_grant("hostler/allowGrant", &grant.id)).await??;
+            io.console.write_note(&format!("Allowed: {}.", describe_grant(grant)), TextStyle::Plain);
         }
         GrantsCommand::Revoke { grant } => {
-            let grant = named(&grants, grant)?;
-            io.signals.unless(host.client.change_grant("hostler/revokeGrant", &grant.id)).await??;
-            io.console.note(&format!("Revoked: {}.", told(grant)), Style::Plain);
+            let grant = find_grant(&grants, grant)?;
+            io.signals.run_or_interrupt(host.client.change_grant("hostler/revokeGrant", &grant.id)).await??;
+            io.console.write_note(&format!("Revoked: {}.", describe_grant(grant)), TextStyle::Plain);
         }
     }
     Ok(())
 }
 
-fn list(grants: &[Grant], io: &mut Io) -> Result<(), Failure> {
+fn print_grants(grants: &[GrantInfo], io: &mut Io) -> Result<(), CommandFailure> {
     if grants.is_empty() {
-        io.console.note("Nothing is granted beyond the directories of the sessions.", Style::Dim);
+        io.console.write_note("Nothing is granted beyond the directories of the sessions.", TextStyle::Dim);
     }
     for grant in grants {
         let id: String = grant.id.chars().take(8).collect();
-        let style = if grant.waiting { Style::Yellow } else { Style::Plain };
-        let since = one_line(&grant.since);
-        io.console.out_line(&format!("{id}  {}  ({}, {since})", told(grant), visible_line(&grant.client)), style)?;
+        let style = if grant.is_pending { TextStyle::Yellow } else { TextStyle::Plain };
+        let since = to_one_line(&grant.since);
+        io.console.write_out_line(
+            &format!("{id}  {}  ({}, {since})", describe_grant(grant), escape_invisible_line(&grant.client)),
+            style,
+        )?;
     }
     Ok(())
 }
 
 /// What a grant is about.
-fn told(grant: &Grant) -> String {
+fn describe_grant(grant: &GrantInfo) -> String {
     let what = if grant.write { "read and change" } else { "read" };
-    let waits = if grant.waiting { ", waiting to be allowed" } else { "" };
-    visible_line(&format!("{what} {}{waits}", grant.uri))
+    let waits = if grant.is_pending { ", waiting to be allowed" } else { "" };
+    escape_invisible_line(&format!("{what} {}{waits}", grant.uri))
 }
 
 /// The one grant that is meant: by its id, by the beginning of one, or by what it is about.
-fn named<'a>(grants: &'a [Grant], name: &str) -> Result<&'a Grant, Failure> {
+fn find_grant<'a>(grants: &'a [GrantInfo], name: &str) -> Result<&'a GrantInfo, CommandFailure> {
     let url = file_url(name).unwrap_or_default();
-    let is_meant = |grant: &&Grant| {
-        let uri = bare(&grant.uri);
-        !name.is_empty() && (grant.id.starts_with(name) || uri == bare(name) || uri == bare(&url))
+    let is_meant = |grant: &&GrantInfo| {
+        let uri = trim_trailing_slash(&grant.uri);
+        !name.is_empty()
+            && (grant.id.starts_with(name) || uri == trim_trailing_slash(name) || uri == trim_trailing_slash(&url))
     };
     let mut meant = grants.iter().filter(is_meant);
-    let name = one_line(name);
+    let name = to_one_line(name);
     match (meant.next(), meant.next()) {
         (Some(grant), None) => Ok(grant),
-        (None, _) => {
-            Err(Failure::new(Exit::Failed, format!("There is no grant {name}: `hostler grants list` shows them.")))
-        }
+        (None, _) => Err(CommandFailure::new(
+            Exit::Failed,
+            format!("There is no grant {name}: `hostler grants list` shows them."),
+        )),
         (Some(_), Some(_)) => {
-            Err(Failure::new(Exit::Usage, format!("{name} fits several grants: give more of the id.")))
+            Err(CommandFailure::new(Exit::Usage, format!("{name} fits several grants: give more of the id.")))
         }
     }
 }
@@ -107,7 +118,7 @@ fn file_url(path: &str) -> Option<String> {
 }
 
 /// The slash at the end says nothing about what is meant.
-fn bare(uri: &str) -> &str {
+fn trim_trailing_slash(uri: &str) -> &str {
     uri.strip_suffix('/').unwrap_or(uri)
 }
 
@@ -115,9 +126,9 @@ fn bare(uri: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn grant(id: &str, uri: &str) -> Grant {
+    fn grant(id: &str, uri: &str) -> GrantInfo {
         let (client, since) = ("editor".to_owned(), "2026-11-15T08:00:00.000Z".to_owned());
-        Grant { id: id.to_owned(), uri: uri.to_owned(), write: false, client, since, waiting: false }
+        GrantInfo { id: id.to_owned(), uri: uri.to_owned(), write: false, client, since, is_pending: false }
     }
 
     #[test]
@@ -139,7 +150,7 @@ mod tests {
             ("x", Err(Exit::Failed)),
             ("", Err(Exit::Failed)),
         ] {
-            let found = named(&grants, name).map(|grant| grant.id.as_str()).map_err(|failure| failure.exit);
+            let found = find_grant(&grants, name).map(|grant| grant.id.as_str()).map_err(|failure| failure.exit);
             assert_eq!(found, expected, "{name:?}");
         }
     }

@@ -6,119 +6,125 @@ use serde::Serialize;
 
 use crate::Io;
 use crate::args::LinkArgs;
-use crate::client::{Client, SignIn};
-use crate::console::{Console, Style, one_line};
-use crate::exit::{Exit, Failure};
+use crate::client::{Client, SignedInBrowser};
+use crate::console::{Console, TextStyle, to_one_line};
+use crate::exit::{CommandFailure, Exit};
 use crate::host::{self, PageLink};
 use crate::settings::Settings;
 
 /// For scripts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Made<'a> {
+struct CreatedLink<'a> {
     url: &'a str,
     expires_at: &'a str,
 }
 
 /// Makes a link, or looks after the browsers that have used one.
-pub(crate) async fn link(args: &LinkArgs, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
-    let (endpoint, client, events) = io.signals.unless(host::reach_running(settings)).await??;
+pub(crate) async fn run_link_command(
+    args: &LinkArgs,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
+    let (endpoint, client, events) = io.signals.run_or_interrupt(host::connect_to_running(settings)).await??;
     drop(events);
-    let base = settings.public_url.clone().or(endpoint.page.clone());
+    let base = settings.public_url.clone().or(endpoint.page_url.clone());
     let base = base.unwrap_or_else(|| format!("http://{}", endpoint.addr()));
-    let result = io.signals.unless(act(args, settings, base, &client, &mut io.console)).await;
+    let result = io.signals.run_or_interrupt(execute(args, settings, base, &client, &mut io.console)).await;
     client.close().await;
     result?.map(|()| Exit::Done)
 }
 
-async fn act(
+async fn execute(
     args: &LinkArgs,
     settings: &Settings,
     base: String,
     client: &Client,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if args.list {
-        return list(&client.sign_ins().await?, settings.json, console);
+        return print_browsers(&client.list_signed_in_browsers().await?, settings.json, console);
     }
     if args.revoke_all {
-        let count = client.sign_out(None).await?;
+        let count = client.sign_out_browsers(None).await?;
         let browsers = if count == 1 { "browser" } else { "browsers" };
-        console.note(&format!("Signed out: {count} {browsers}."), Style::Plain);
+        console.write_note(&format!("Signed out: {count} {browsers}."), TextStyle::Plain);
         return Ok(());
     }
     if let Some(name) = &args.revoke {
-        let all = client.sign_ins().await?;
-        let meant = named(&all, name)?;
-        client.sign_out(Some(&meant.id)).await?;
-        console.note(&format!("Signed out: {}.", one_line(&meant.label)), Style::Plain);
+        let all = client.list_signed_in_browsers().await?;
+        let meant = find_browser(&all, name)?;
+        client.sign_out_browsers(Some(&meant.id)).await?;
+        console.write_note(&format!("Signed out: {}.", to_one_line(&meant.label)), TextStyle::Plain);
         return Ok(());
     }
-    make(args, settings, base, client, console).await
+    create_link(args, settings, base, client, console).await
 }
 
-async fn make(
+async fn create_link(
     args: &LinkArgs,
     settings: &Settings,
     base: String,
     client: &Client,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let made = client.create_link(args.minutes, args.label.as_deref()).await?;
     let here_only = is_loopback(&base);
-    let url = PageLink { base, code: Some(made.code) }.to("");
+    let url = PageLink { base, code: Some(made.code) }.url_for("");
     if settings.json {
-        let text = serde_json::to_string_pretty(&Made { url: &url, expires_at: &made.expires_at });
-        console.out(&format!("{}\n", text.map_err(std::io::Error::other)?))?;
+        let text = serde_json::to_string_pretty(&CreatedLink { url: &url, expires_at: &made.expires_at });
+        console.write_out(&format!("{}\n", text.map_err(std::io::Error::other)?))?;
         return Ok(());
     }
-    console.out(&format!("{url}\n"))?;
+    console.write_out(&format!("{url}\n"))?;
     // A phone that looks at an address of this machine finds itself.
     if args.qr || (console.out_is_terminal() && !args.no_qr && !here_only) {
-        console.out(&format!("\n{}\n", qr(&url)?))?;
+        console.write_out(&format!("\n{}\n", render_qr_code(&url)?))?;
     }
     let time = match minutes_until(&made.expires_at) {
         Some(1) => "for a minute".to_owned(),
         Some(minutes) => format!("for {minutes} minutes"),
-        None => format!("until {}", one_line(&made.expires_at)),
+        None => format!("until {}", to_one_line(&made.expires_at)),
     };
-    console.note(&format!("It works once, {time}. Whoever opens it can do what you can."), Style::Dim);
+    console.write_note(&format!("It works once, {time}. Whoever opens it can do what you can."), TextStyle::Dim);
     if here_only {
         let hint = "It works on this machine. From elsewhere: --url, and docs/web.md says how to get there.";
-        console.note(hint, Style::Dim);
+        console.write_note(hint, TextStyle::Dim);
     }
     Ok(())
 }
 
-fn list(sign_ins: &[SignIn], json: bool, console: &mut Console) -> Result<(), Failure> {
+fn print_browsers(sign_ins: &[SignedInBrowser], json: bool, console: &mut Console) -> Result<(), CommandFailure> {
     if json {
         let text = serde_json::to_string_pretty(sign_ins).map_err(std::io::Error::other)?;
-        console.out(&format!("{text}\n"))?;
+        console.write_out(&format!("{text}\n"))?;
         return Ok(());
     }
     if sign_ins.is_empty() {
-        console.note("No browser is signed in: `hostler link` lets one in.", Style::Dim);
+        console.write_note("No browser is signed in: `hostler link` lets one in.", TextStyle::Dim);
     }
-    for SignIn { id, label, created_at, last_seen_at } in sign_ins {
-        let (since, seen) = (one_line(created_at), one_line(last_seen_at));
-        console
-            .out_line(&format!("{}  {}  (since {since}, seen {seen})", one_line(id), one_line(label)), Style::Plain)?;
+    for SignedInBrowser { id, label, created_at, last_seen_at } in sign_ins {
+        let (since, seen) = (to_one_line(created_at), to_one_line(last_seen_at));
+        console.write_out_line(
+            &format!("{}  {}  (since {since}, seen {seen})", to_one_line(id), to_one_line(label)),
+            TextStyle::Plain,
+        )?;
     }
     Ok(())
 }
 
 /// The one that is meant, by its id or the beginning of it.
-fn named<'a>(all: &'a [SignIn], name: &str) -> Result<&'a SignIn, Failure> {
+fn find_browser<'a>(all: &'a [SignedInBrowser], name: &str) -> Result<&'a SignedInBrowser, CommandFailure> {
     let mut meant = all.iter().filter(|sign_in| !name.is_empty() && sign_in.id.starts_with(name));
-    let name = one_line(name);
+    let name = to_one_line(name);
     match (meant.next(), meant.next()) {
         (Some(sign_in), None) => Ok(sign_in),
         (None, _) => {
             let sentence = format!("No browser is signed in as {name}: `hostler link --list` shows them.");
-            Err(Failure::new(Exit::Failed, sentence))
+            Err(CommandFailure::new(Exit::Failed, sentence))
         }
         (Some(_), Some(_)) => {
-            Err(Failure::new(Exit::Usage, format!("{name} fits several browsers: give more of the id.")))
+            Err(CommandFailure::new(Exit::Usage, format!("{name} fits several browsers: give more of the id.")))
         }
     }
 }
@@ -134,9 +140,9 @@ fn is_loopback(base: &str) -> bool {
 }
 
 /// A QR code in half blocks, with the quiet zone that cameras want. Light on dark terminals, dark on light ones.
-fn qr(url: &str) -> Result<String, Failure> {
+fn render_qr_code(url: &str) -> Result<String, CommandFailure> {
     let code = QrCode::new(url)
-        .map_err(|error| Failure::new(Exit::Failed, format!("There is no QR code for it: {error}.")))?;
+        .map_err(|error| CommandFailure::new(Exit::Failed, format!("There is no QR code for it: {error}.")))?;
     Ok(code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build())
 }
 
@@ -150,9 +156,14 @@ fn minutes_until(time: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn sign_in(id: &str) -> SignIn {
+    fn sign_in(id: &str) -> SignedInBrowser {
         let time = "2026-11-16T04:00:00.000Z".to_owned();
-        SignIn { id: id.to_owned(), label: "Firefox on Linux".to_owned(), created_at: time.clone(), last_seen_at: time }
+        SignedInBrowser {
+            id: id.to_owned(),
+            label: "Firefox on Linux".to_owned(),
+            created_at: time.clone(),
+            last_seen_at: time,
+        }
     }
 
     #[test]
@@ -165,7 +176,7 @@ mod tests {
             ("", Err(Exit::Failed)),
             ("x", Err(Exit::Failed)),
         ] {
-            let found = named(&all, name).map(|found| found.id.as_str()).map_err(|failure| failure.exit);
+            let found = find_browser(&all, name).map(|found| found.id.as_str()).map_err(|failure| failure.exit);
             assert_eq!(found, expected, "{name:?}");
         }
     }
@@ -182,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_qr_code_is_drawn_in_half_blocks() {
-        let drawn = qr("https://box.example/#link=0123456789abcdef01234567").unwrap();
+        let drawn = render_qr_code("https://box.example/#link=0123456789abcdef01234567").unwrap();
         assert!(drawn.lines().count() > 15 && drawn.chars().all(|sign| " ▀▄█\n".contains(sign)), "{drawn}");
     }
 }

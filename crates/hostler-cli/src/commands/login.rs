@@ -5,66 +5,87 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::oneshot;
 
 use crate::Io;
-use crate::console::{Console, Style, one_line};
-use crate::echo::Hidden;
-use crate::exit::{Exit, Failure};
-use crate::ports::{CredentialSpec, DeviceCode, KeptPlace, UpstreamKind, UpstreamSpec, Wiring};
+use crate::console::{Console, TextStyle, to_one_line};
+use crate::exit::{CommandFailure, Exit};
+use crate::ports::{CredentialSpec, DeviceCodePrompt, SavedCredentialLocation, UpstreamKind, UpstreamSpec, Wiring};
 use crate::progress::Spinner;
-use crate::settings::{Settings, unconfigured};
+use crate::settings::{Settings, unconfigured_upstream};
+use crate::terminal_mode::NoEchoGuard;
 
 /// A key that is longer is something else.
-const MAX_KEY: u64 = 16 << 10;
+const MAX_KEY_BYTES: u64 = 16 << 10;
 
 /// Takes a credential for an upstream and puts it away.
-pub(super) async fn login(name: &str, wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
-    let spec = find(name, wiring, settings)?;
-    let what = what(&spec);
+pub(super) async fn log_in(
+    name: &str,
+    wiring: &Wiring,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
+    let spec = find_upstream(name, wiring, settings)?;
+    let what = credential_noun(&spec);
     let secret = match spec.kind() {
-        UpstreamKind::Copilot => sign_in(spec.clone(), wiring, io).await?,
-        _ => ask_for_key(name, wiring, io).await?,
+        UpstreamKind::Copilot => sign_in_with_device_code(spec.clone(), wiring, io).await?,
+        _ => read_key(name, wiring, io).await?,
     };
-    let keeping = wiring.vault.keep(settings.vault.clone(), name.to_owned(), secret);
-    let kept = io.signals.unless(keeping).await?.map_err(|error| Failure::new(Exit::Failed, sentence(&error.0)))?;
-    if let Some(why) = &kept.instead {
-        io.console.note(&format!("{} A file is used instead.", sentence(why)), Style::Yellow);
+    let keeping = wiring.credential_vault.store(settings.credential_vault.clone(), name.to_owned(), secret);
+    let kept = io
+        .signals
+        .run_or_interrupt(keeping)
+        .await?
+        .map_err(|error| CommandFailure::new(Exit::Failed, to_sentence(&error.0)))?;
+    if let Some(why) = &kept.fallback_reason {
+        io.console.write_note(&format!("{} A file is used instead.", to_sentence(why)), TextStyle::Yellow);
     }
-    let place = match &kept.place {
-        KeptPlace::Keyring => "the system keyring".to_owned(),
-        KeptPlace::File(path) => format!("{}, which only you can read", path.display()),
+    let place = match &kept.location {
+        SavedCredentialLocation::Keyring => "the system keyring".to_owned(),
+        SavedCredentialLocation::File(path) => format!("{}, which only you can read", path.display()),
     };
-    io.console.note(&format!("The {what} of {name} is in {place}. Hosts that run use it from now on."), Style::Plain);
-    say_what_wins(&spec, &mut io.console);
+    io.console.write_note(
+        &format!("The {what} of {name} is in {place}. Hosts that run use it from now on."),
+        TextStyle::Plain,
+    );
+    note_credential_override(&spec, &mut io.console);
     Ok(Exit::Done)
 }
 
 /// Removes an upstream's credential from where `login` put it.
-pub(super) async fn logout(name: &str, wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
-    let spec = find(name, wiring, settings)?;
-    let what = what(&spec);
-    let forgetting = wiring.vault.forget(settings.vault.clone(), name.to_owned());
-    let places =
-        io.signals.unless(forgetting).await?.map_err(|error| Failure::new(Exit::Failed, sentence(&error.0)))?;
+pub(super) async fn log_out(
+    name: &str,
+    wiring: &Wiring,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
+    let spec = find_upstream(name, wiring, settings)?;
+    let what = credential_noun(&spec);
+    let forgetting = wiring.credential_vault.delete(settings.credential_vault.clone(), name.to_owned());
+    let places = io
+        .signals
+        .run_or_interrupt(forgetting)
+        .await?
+        .map_err(|error| CommandFailure::new(Exit::Failed, to_sentence(&error.0)))?;
     if places.is_empty() {
-        io.console.note(&format!("There is no {what} of {name} to remove."), Style::Plain);
+        io.console.write_note(&format!("There is no {what} of {name} to remove."), TextStyle::Plain);
     }
     for place in places {
         let from = match place {
-            KeptPlace::Keyring => "the system keyring".to_owned(),
-            KeptPlace::File(path) => path.display().to_string(),
+            SavedCredentialLocation::Keyring => "the system keyring".to_owned(),
+            SavedCredentialLocation::File(path) => path.display().to_string(),
         };
-        io.console.note(&format!("The {what} of {name} was removed from {from}."), Style::Plain);
+        io.console.write_note(&format!("The {what} of {name} was removed from {from}."), TextStyle::Plain);
     }
-    say_what_wins(&spec, &mut io.console);
+    note_credential_override(&spec, &mut io.console);
     Ok(Exit::Done)
 }
 
 /// The upstream of this name: a configured one, or one by its kind.
-fn find(name: &str, wiring: &Wiring, settings: &Settings) -> Result<UpstreamSpec, Failure> {
+fn find_upstream(name: &str, wiring: &Wiring, settings: &Settings) -> Result<UpstreamSpec, CommandFailure> {
     let configured = settings.gateway.upstreams.iter().find(|spec| spec.name == name).cloned();
-    let spec = configured.or_else(|| UpstreamKind::named(name).map(|kind| unconfigured(kind, &wiring.environment)));
+    let spec = configured
+        .or_else(|| UpstreamKind::from_name(name).map(|kind| unconfigured_upstream(kind, &wiring.environment)));
     match spec {
         Some(spec) if spec.kind() == UpstreamKind::Scripted => {
-            Err(Failure::new(Exit::Usage, format!("{name} needs no key.")))
+            Err(CommandFailure::new(Exit::Usage, format!("{name} needs no key.")))
         }
         Some(spec) => Ok(spec),
         None => {
@@ -73,18 +94,18 @@ fn find(name: &str, wiring: &Wiring, settings: &Settings) -> Result<UpstreamSpec
             names.extend(settings.gateway.upstreams.iter().map(|spec| spec.name.clone()));
             names.sort();
             names.dedup();
-            let text = format!("There is no upstream `{}`: choose one of {}.", one_line(name), names.join(", "));
-            Err(Failure::new(Exit::Usage, text))
+            let text = format!("There is no upstream `{}`: choose one of {}.", to_one_line(name), names.join(", "));
+            Err(CommandFailure::new(Exit::Usage, text))
         }
     }
 }
 
-fn what(spec: &UpstreamSpec) -> &'static str {
+fn credential_noun(spec: &UpstreamSpec) -> &'static str {
     if spec.kind() == UpstreamKind::Copilot { "GitHub token" } else { "key" }
 }
 
 /// Who logs in should know when something else is used.
-fn say_what_wins(spec: &UpstreamSpec, console: &mut Console) {
+fn note_credential_override(spec: &UpstreamSpec, console: &mut Console) {
     let from = match &spec.credential {
         CredentialSpec::Variable { name, .. } => format!("the variable {name}"),
         CredentialSpec::File(path) => format!("the file {}", path.display()),
@@ -92,67 +113,71 @@ fn say_what_wins(spec: &UpstreamSpec, console: &mut Console) {
         CredentialSpec::Stored { .. } | CredentialSpec::None => return,
     };
     let text = format!("The settings take the credential of {} from elsewhere, which wins: {from}.", spec.name);
-    console.note(&text, Style::Yellow);
+    console.write_note(&text, TextStyle::Yellow);
 }
 
 /// Shows the code of the web page and waits for the person.
-async fn sign_in(spec: UpstreamSpec, wiring: &Wiring, io: &mut Io) -> Result<SecretString, Failure> {
-    let (show, shown) = oneshot::channel::<DeviceCode>();
+async fn sign_in_with_device_code(
+    spec: UpstreamSpec,
+    wiring: &Wiring,
+    io: &mut Io,
+) -> Result<SecretString, CommandFailure> {
+    let (show, shown) = oneshot::channel::<DeviceCodePrompt>();
     let showing = Box::new(move |code| {
         // Nobody waits for it when the command is over.
         let _over = show.send(code);
     });
     let mut signing = wiring.device_login.login(spec, showing);
-    let failed = |error: crate::ports::VaultError| Failure::new(Exit::Failed, sentence(&error.0));
+    let failed = |error: crate::ports::VaultError| CommandFailure::new(Exit::Failed, to_sentence(&error.0));
     let code = tokio::select! {
         // The code comes before the end.
         biased;
         Ok(code) = shown => code,
         done = &mut signing => return done.map_err(failed),
-        _ = io.signals.next() => return Err(Failure::interrupted()),
+        _ = io.signals.next_stop_signal() => return Err(CommandFailure::interrupted()),
     };
-    let DeviceCode { code, url, minutes } = code;
-    io.console.note(&format!("Open {} and type this code:", one_line(&url)), Style::Plain);
-    io.console.note(&format!("  {}", one_line(&code)), Style::Bold);
-    io.console.note(&format!("It is good for {minutes} minutes. Ctrl-C gives up."), Style::Dim);
+    let DeviceCodePrompt { user_code: code, verification_url: url, expires_in_minutes: minutes } = code;
+    io.console.write_note(&format!("Open {} and type this code:", to_one_line(&url)), TextStyle::Plain);
+    io.console.write_note(&format!("  {}", to_one_line(&code)), TextStyle::Bold);
+    io.console.write_note(&format!("It is good for {minutes} minutes. Ctrl-C gives up."), TextStyle::Dim);
     let spinner = Spinner::start("Waiting for you to type the code", &io.console);
-    let done = io.signals.unless(signing).await;
+    let done = io.signals.run_or_interrupt(signing).await;
     drop(spinner);
     done?.map_err(failed)
 }
 
 /// A line that is typed without being shown, or all of what a program writes to us.
-async fn ask_for_key(name: &str, wiring: &Wiring, io: &mut Io) -> Result<SecretString, Failure> {
+async fn read_key(name: &str, wiring: &Wiring, io: &mut Io) -> Result<SecretString, CommandFailure> {
     let key = if wiring.environment.stdin_is_terminal {
         // Hidden first: what is typed at the sight of the question must neither be shown nor be thrown away.
-        let hidden = Hidden::start()?;
-        io.console.prompt(&format!("The key of {name} (not shown as you type): "));
-        let line = io.signals.unless(read_line(&mut io.stdin)).await;
+        let hidden = NoEchoGuard::activate()?;
+        io.console.write_prompt(&format!("The key of {name} (not shown as you type): "));
+        let line = io.signals.run_or_interrupt(read_line(&mut io.stdin)).await;
         drop(hidden);
-        io.console.note("", Style::Plain);
+        io.console.write_note("", TextStyle::Plain);
         line??
     } else {
         let mut bytes = Vec::new();
-        let mut limited = (&mut io.stdin).take(MAX_KEY + 1);
-        io.signals.unless(limited.read_to_end(&mut bytes)).await??;
+        let mut limited = (&mut io.stdin).take(MAX_KEY_BYTES + 1);
+        io.signals.run_or_interrupt(limited.read_to_end(&mut bytes)).await??;
         bytes
     };
     check_key(key)
 }
 
-async fn read_line(stdin: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Failure> {
+async fn read_line(stdin: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, CommandFailure> {
     let mut line = Vec::new();
     let mut byte = [0_u8; 1];
     // Byte by byte: what stands behind the line is not ours.
-    while line.len() as u64 <= MAX_KEY && stdin.read(&mut byte).await? > 0 && byte != *b"\n" {
+    while line.len() as u64 <= MAX_KEY_BYTES && stdin.read(&mut byte).await? > 0 && byte != *b"\n" {
         line.extend_from_slice(&byte);
     }
     Ok(line)
 }
 
-fn check_key(bytes: Vec<u8>) -> Result<SecretString, Failure> {
-    let usage = |text: &str| Failure::new(Exit::Usage, text);
-    if bytes.len() as u64 > MAX_KEY {
+fn check_key(bytes: Vec<u8>) -> Result<SecretString, CommandFailure> {
+    let usage = |text: &str| CommandFailure::new(Exit::Usage, text);
+    if bytes.len() as u64 > MAX_KEY_BYTES {
         return Err(usage("That is too long for a key."));
     }
     let text = SecretString::from(String::from_utf8(bytes).map_err(|_| usage("That is no key: it is not text."))?);
@@ -167,8 +192,8 @@ fn check_key(bytes: Vec<u8>) -> Result<SecretString, Failure> {
 }
 
 /// A reason, as a sentence.
-fn sentence(reason: &str) -> String {
-    let mut letters = one_line(reason).trim_end_matches('.').to_owned().chars().collect::<Vec<_>>().into_iter();
+fn to_sentence(reason: &str) -> String {
+    let mut letters = to_one_line(reason).trim_end_matches('.').to_owned().chars().collect::<Vec<_>>().into_iter();
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
     format!("{first}{}.", letters.collect::<String>())
 }
@@ -190,7 +215,7 @@ mod tests {
 
     #[test]
     fn reasons_become_sentences() {
-        assert_eq!(sentence("the keyring is locked"), "The keyring is locked.");
-        assert_eq!(sentence("It is."), "It is.");
+        assert_eq!(to_sentence("the keyring is locked"), "The keyring is locked.");
+        assert_eq!(to_sentence("It is."), "It is.");
     }
 }

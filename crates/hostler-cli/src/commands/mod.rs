@@ -17,24 +17,24 @@ use clap::CommandFactory as _;
 
 use crate::args::Cli;
 use crate::console::Console;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
-pub(crate) use agents::agents;
-pub(crate) use demo::demo;
-pub(crate) use doctor::doctor;
-pub(crate) use grants::{Grant, grants};
-pub(crate) use link::link;
-pub(crate) use proxy::proxy;
-pub(crate) use rules::rules;
-pub(crate) use run::run;
-pub(crate) use serve::serve;
-pub(crate) use sessions::sessions;
-pub(crate) use trust::trust;
+pub(crate) use agents::run_agents_command;
+pub(crate) use demo::run_demo_command;
+pub(crate) use doctor::run_doctor_command;
+pub(crate) use grants::{GrantInfo, run_grants_command};
+pub(crate) use link::run_link_command;
+pub(crate) use proxy::run_proxy_command;
+pub(crate) use rules::run_rules_command;
+pub(crate) use run::run_run_command;
+pub(crate) use serve::run_serve_command;
+pub(crate) use sessions::run_sessions_command;
+pub(crate) use trust::run_trust_command;
 
 /// Prints a completion script.
-pub(crate) fn completions(shell: clap_complete::Shell, console: &mut Console) -> Result<Exit, Failure> {
+pub(crate) fn print_completions(shell: clap_complete::Shell, console: &mut Console) -> Result<Exit, CommandFailure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "hostler", &mut script);
-    console.out(&String::from_utf8_lossy(&script))?;
+    console.write_out(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

@@ -5,96 +5,101 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use secrecy::ExposeSecret as _;
 use tokio::sync::mpsc;
 
-use super::serve::Stop;
+use super::serve::StopTriggers;
 use crate::Io;
-use crate::console::{Console, Style, one_line};
-use crate::exit::{Exit, Failure};
+use crate::console::{Console, TextStyle, to_one_line};
+use crate::exit::{CommandFailure, Exit};
 use crate::host::SHUTDOWN_TIMEOUT;
-use crate::ports::{ProxyOptions, RequestLine, RequestSink, RunningProxy, Wiring};
-use crate::reload::{self, Bounds, Reloader};
+use crate::ports::{FinishedRequestRecord, ProxyOptions, RequestSink, RunningProxy, Wiring};
+use crate::reload::{self, ConfigReloader, ReloadConstraints};
 use crate::settings::Settings;
 use crate::state::{HostLock, StateDir};
 
 /// Lines that may wait to be printed; what comes beyond is counted.
-const LINES: usize = 1024;
+const REQUEST_LINE_QUEUE_SIZE: usize = 1024;
 /// More of a path or a model's id is not shown: a client may send anything.
-const LONGEST_NAME: usize = 120;
+const MAX_NAME_CHARS: usize = 120;
 
 /// Runs the gateway alone until it is told to stop.
-pub(crate) async fn proxy(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
+pub(crate) async fn run_proxy_command(
+    wiring: &Wiring,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
     // What is used is counted in the state directory, by one process.
-    let locked = if settings.gateway.limits.any() {
+    let locked = if settings.gateway.limits.has_limits() {
         let directory = StateDir::open(&settings.state_dir)?;
-        Some((HostLock::take(&directory).await?, directory.path().to_owned()))
+        Some((HostLock::acquire(&directory).await?, directory.path().to_owned()))
     } else {
         None
     };
-    let mut lines = Lines::new(settings.log_requests);
+    let mut lines = RequestPrinter::new(settings.log_requests);
     let options = ProxyOptions {
         listen: settings.proxy_listen,
         allowed_hosts: settings.allowed_hosts.clone(),
         gateway: settings.gateway.clone(),
-        vault: settings.vault.clone(),
+        vault: settings.credential_vault.clone(),
         ledger_dir: locked.as_ref().map(|(_, directory)| directory.clone()),
-        metrics: settings.metrics,
-        requests: lines.sink.take(),
+        serve_metrics: settings.metrics,
+        request_sink: lines.sink.take(),
     };
-    let mut stop = Stop::new(&mut io.signals, settings.exit_on_stdin_eof.then_some(&mut io.stdin), wiring)?;
+    let mut stop = StopTriggers::new(&mut io.signals, settings.exit_on_stdin_eof.then_some(&mut io.stdin), wiring)?;
     let proxy: Arc<dyn RunningProxy> = tokio::select! {
-        launched = wiring.proxies.launch(options) => launched?.into(),
-        () = stop.requested(None) => return Ok(Exit::Done),
+        launched = wiring.proxy_launcher.launch(options) => launched?.into(),
+        () = stop.wait_for_stop(None) => return Ok(Exit::Done),
     };
-    let (tell, mut notes) = reload::notes();
+    let (tell, mut notes) = reload::notice_channel();
     let target = Arc::clone(&proxy);
-    let bounds = Bounds { hidden: None, unlimited: locked.is_none() };
-    let reloader = Reloader::start(settings, bounds, Arc::new(move |options| target.reconfigure(options)), tell);
-    introduce(&*proxy, settings, &mut io.console);
+    let bounds = ReloadConstraints { withheld_variables: None, has_no_ledger: locked.is_none() };
+    let reloader = ConfigReloader::start(settings, bounds, Arc::new(move |options| target.reconfigure(options)), tell);
+    print_connection_help(&*proxy, settings, &mut io.console);
     {
-        let mut stopping = std::pin::pin!(stop.requested(reloader.as_ref()));
+        let mut stopping = std::pin::pin!(stop.wait_for_stop(reloader.as_ref()));
         loop {
             tokio::select! {
                 () = &mut stopping => break,
-                Some(line) = lines.received.recv() => lines.print(&line, &mut io.console),
-                Some(note) = notes.recv() => io.console.note(&note.text, note.style()),
+                Some(line) = lines.received.recv() => lines.print_request(&line, &mut io.console),
+                Some(note) = notes.recv() => io.console.write_note(&note.text, note.style()),
             }
         }
     }
     drop(reloader);
-    let stopped = stop_in_time(&*proxy, &mut io.signals).await;
+    let stopped = stop_proxy(&*proxy, &mut io.signals).await;
     while let Ok(line) = lines.received.try_recv() {
-        lines.print(&line, &mut io.console);
+        lines.print_request(&line, &mut io.console);
     }
     stopped.map(|()| Exit::Done)
 }
 
-async fn stop_in_time(proxy: &dyn RunningProxy, signals: &mut crate::Signals) -> Result<(), Failure> {
-    let stopped = signals.unless(tokio::time::timeout(SHUTDOWN_TIMEOUT, proxy.shutdown())).await?;
-    stopped.map_err(|_| Failure::new(Exit::Failed, "The gateway did not end its requests in time."))
+async fn stop_proxy(proxy: &dyn RunningProxy, signals: &mut crate::Signals) -> Result<(), CommandFailure> {
+    let stopped = signals.run_or_interrupt(tokio::time::timeout(SHUTDOWN_TIMEOUT, proxy.shutdown())).await?;
+    stopped.map_err(|_| CommandFailure::new(Exit::Failed, "The gateway did not end its requests in time."))
 }
 
 /// Tells programs by two lines on stdout, and people what to type.
-fn introduce(proxy: &dyn RunningProxy, settings: &Settings, console: &mut Console) {
+fn print_connection_help(proxy: &dyn RunningProxy, settings: &Settings, console: &mut Console) {
     let address = proxy.local_addr();
     let nonce = proxy.nonce();
     let nonce = nonce.expose_secret();
     // A parent that has closed our stdout may still want the gateway.
-    let _unread = console.out(&format!("READY:{}\nNONCE:{nonce}\n", address.port()));
+    let _unread = console.write_out(&format!("READY:{}\nNONCE:{nonce}\n", address.port()));
     if !address.ip().is_loopback() {
         let text = format!(
             "Whoever reaches {address} and has the nonce below can use your keys, and the way there is not encrypted."
         );
-        console.note(&text, Style::Yellow);
+        console.write_note(&text, TextStyle::Yellow);
     }
     let names: Vec<&str> = settings.gateway.upstreams.iter().map(|spec| spec.name.as_str()).collect();
-    let base_url = format!("http://{}", reachable(address));
-    console.note(&format!("The gateway listens at {base_url}; upstreams: {}.", names.join(", ")), Style::Plain);
-    console.note(&format!("  export ANTHROPIC_BASE_URL={base_url}"), Style::Plain);
-    console.note(&format!("  export ANTHROPIC_AUTH_TOKEN={nonce}.shell"), Style::Plain);
-    console.note("Any word may stand behind the dot. Ctrl-C ends it.", Style::Dim);
+    let base_url = format!("http://{}", to_local_address(address));
+    console
+        .write_note(&format!("The gateway listens at {base_url}; upstreams: {}.", names.join(", ")), TextStyle::Plain);
+    console.write_note(&format!("  export ANTHROPIC_BASE_URL={base_url}"), TextStyle::Plain);
+    console.write_note(&format!("  export ANTHROPIC_AUTH_TOKEN={nonce}.shell"), TextStyle::Plain);
+    console.write_note("Any word may stand behind the dot. Ctrl-C ends it.", TextStyle::Dim);
 }
 
 /// An address that a client on this machine can use.
-fn reachable(address: SocketAddr) -> SocketAddr {
+fn to_local_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -104,15 +109,15 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// One line per request, printed when there is time.
-struct Lines {
+struct RequestPrinter {
     sink: Option<RequestSink>,
-    received: mpsc::Receiver<RequestLine>,
+    received: mpsc::Receiver<FinishedRequestRecord>,
     dropped: Arc<AtomicU64>,
 }
 
-impl Lines {
+impl RequestPrinter {
     fn new(wanted: bool) -> Self {
-        let (sender, received) = mpsc::channel(LINES);
+        let (sender, received) = mpsc::channel(REQUEST_LINE_QUEUE_SIZE);
         let dropped = Arc::new(AtomicU64::new(0));
         let lost = Arc::clone(&dropped);
         let sink: RequestSink = Arc::new(move |line| {
@@ -123,17 +128,19 @@ impl Lines {
         Self { sink: wanted.then_some(sink), received, dropped }
     }
 
-    fn print(&self, line: &RequestLine, console: &mut Console) {
-        console.note(&describe(line, &crate::time::now()), Style::Plain);
+    fn print_request(&self, line: &FinishedRequestRecord, console: &mut Console) {
+        console.write_note(&format_request(line, &crate::time::now_rfc3339()), TextStyle::Plain);
         match self.dropped.swap(0, Ordering::Relaxed) {
             0 => {}
-            count => console.note(&format!("({count} requests are not shown: they came too fast)"), Style::Dim),
+            count => {
+                console.write_note(&format!("({count} requests are not shown: they came too fast)"), TextStyle::Dim)
+            }
         }
     }
 }
 
-fn describe(line: &RequestLine, time: &str) -> String {
-    let name = |text: &str| -> String { one_line(text).chars().take(LONGEST_NAME).collect() };
+fn format_request(line: &FinishedRequestRecord, time: &str) -> String {
+    let name = |text: &str| -> String { to_one_line(text).chars().take(MAX_NAME_CHARS).collect() };
     let or_dash = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), name);
     let status = line.status.map_or_else(|| "-".to_owned(), |status| status.to_string());
     let (read, written) = line.tokens;
@@ -144,7 +151,7 @@ fn describe(line: &RequestLine, time: &str) -> String {
         model = or_dash(line.model.as_deref()),
         upstream = or_dash(line.upstream.as_deref()),
         ms = line.duration.as_millis(),
-        ending = line.ending,
+        ending = line.outcome,
     )
 }
 
@@ -156,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_request_is_one_line_whatever_the_client_sends() {
-        let line = RequestLine {
+        let line = FinishedRequestRecord {
             method: "POST".into(),
             path: "/v1/messages".into(),
             model: Some(format!("m\n\u{1b}[2J{}", "x".repeat(500))),
@@ -164,15 +171,15 @@ mod tests {
             status: Some(200),
             duration: Duration::from_millis(12),
             tokens: (3, 4),
-            ending: "answered",
+            outcome: "answered",
         };
-        let text = describe(&line, "T");
+        let text = format_request(&line, "T");
         assert!(text.starts_with("T POST /v1/messages model=m [2Jxxx"), "{text}");
         assert!(text.ends_with("x upstream=work status=200 ms=12 in=3 out=4 answered"), "{text}");
         assert!(text.len() < 300 && !text.contains(char::is_control), "{text}");
-        let left = RequestLine { model: None, upstream: None, status: None, ending: "client-left", ..line };
+        let left = FinishedRequestRecord { model: None, upstream: None, status: None, outcome: "client-left", ..line };
         assert_eq!(
-            describe(&left, "T"),
+            format_request(&left, "T"),
             "T POST /v1/messages model=- upstream=- status=- ms=12 in=3 out=4 client-left"
         );
     }
@@ -180,7 +187,7 @@ mod tests {
     #[test]
     fn an_address_for_everybody_is_shown_as_one_for_this_machine() {
         for (listened, shown) in [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "[::1]:1"), ("127.0.0.1:1", "127.0.0.1:1")] {
-            assert_eq!(reachable(listened.parse().unwrap()).to_string(), shown);
+            assert_eq!(to_local_address(listened.parse().unwrap()).to_string(), shown);
         }
     }
 }

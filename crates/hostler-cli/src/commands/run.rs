@@ -5,133 +5,149 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 
-use super::trust::{ignored_configuration, trust_working_directory};
+use super::trust::{ignored_configuration_note, trust_working_directory};
 use crate::Io;
 use crate::args::RunArgs;
-use crate::attach::{self, Plan};
-use crate::catalogue::{self, working_directory};
-use crate::client::{Client, Event};
-use crate::console::{Style, one_line};
-use crate::exit::{Exit, Failure};
-use crate::host::{Reached, reach};
+use crate::attachments::{self, AttachmentPlanResponse};
+use crate::client::{Client, HostEvent};
+use crate::console::{TextStyle, to_one_line};
+use crate::exit::{CommandFailure, Exit};
+use crate::host::{HostConnection, connect_or_start};
 use crate::ports::Wiring;
 use crate::progress::Spinner;
+use crate::session_lookup::{self, working_directory};
 use crate::settings::Settings;
 use crate::turn::{
-    Editor, Lines, Person, Renderer, Session, Shown, Turn, TurnEnd, create_session, explain, open_session,
+    InteractiveUser, OpenedSession, RunningTurn, StdinLines, TextEditor, TurnEnd, TurnOutput, TurnRenderer,
+    create_session, open_session, turn_end_result,
 };
 
 /// A prompt that is longer than this is a mistake.
-const MAX_PROMPT: u64 = 16 << 20;
+const MAX_PROMPT_BYTES: u64 = 16 << 20;
 
 /// Sends one message to a session, a new one or the one that is named, and shows the answer.
-pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
+pub(crate) async fn run_run_command(
+    args: &RunArgs,
+    wiring: &Wiring,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
     if args.session.is_none() && !settings.cwd.is_dir() {
-        return Err(Failure::new(Exit::Usage, format!("{} is not a directory.", settings.cwd.display())));
+        return Err(CommandFailure::new(Exit::Usage, format!("{} is not a directory.", settings.cwd.display())));
     }
     if args.prompt.expose() == "-" && args.attach.iter().any(|name| name == "-") {
-        return Err(Failure::new(Exit::Usage, "stdin is either the message or an attachment, not both."));
+        return Err(CommandFailure::new(Exit::Usage, "stdin is either the message or an attachment, not both."));
     }
-    let prompt = io.signals.unless(read_prompt(args.prompt.expose(), !args.attach.is_empty(), &mut io.stdin)).await??;
+    let prompt = io
+        .signals
+        .run_or_interrupt(read_prompt(args.prompt.expose(), !args.attach.is_empty(), &mut io.stdin))
+        .await??;
     if args.trust {
         trust_working_directory(args.cwd.as_deref().map(Path::new), wiring, settings, io).await?;
     }
-    let reading = attach::attached(&args.attach, &settings.attachments, &wiring.environment, &mut io.stdin);
-    let attachments = match io.signals.unless(reading).await?? {
+    let reading =
+        attachments::read_attachments(&args.attach, &settings.attachment_limits, &wiring.environment, &mut io.stdin);
+    let attachments = match io.signals.run_or_interrupt(reading).await?? {
         Ok(attachments) => attachments,
-        Err(plan) => return Err(refused(&plan, settings.json, io)?),
+        Err(plan) => return Err(attachment_refusal(&plan, settings.json, io)?),
     };
     let spinner = Spinner::start("Starting", &io.console);
-    let mut host = io.signals.unless(reach(wiring, settings)).await??;
-    let said = Said { prompt, attachments };
-    let end = converse(said, args, wiring, settings, &mut host, spinner, io).await;
+    let mut host = io.signals.run_or_interrupt(connect_or_start(wiring, settings)).await??;
+    let said = OutgoingMessage { prompt, attachments };
+    let end = run_turn(said, args, wiring, settings, &mut host, spinner, io).await;
     let abandoned = matches!(end, Ok(TurnEnd::Abandoned));
-    let mut outcome = end.and_then(explain);
+    let mut outcome = end.and_then(turn_end_result);
     if let Err(failure) = &mut outcome {
-        failure.say(&mut io.console);
+        failure.report(&mut io.console);
     }
     // Who does not want to wait does not wait for goodbyes either; the supervisors end what is left.
     if !abandoned {
-        host.leave(&mut io.console, &mut io.signals).await;
+        host.disconnect(&mut io.console, &mut io.signals).await;
     }
     outcome.map(|()| Exit::Done)
 }
 
 /// What is to be said.
-struct Said {
+struct OutgoingMessage {
     prompt: String,
     attachments: Vec<MessageAttachment>,
 }
 
 /// Tells what becomes of attachments: programs everything, people what they should know.
-fn show(plan: &Plan, json: bool, io: &mut Io) -> Result<(), Failure> {
+fn print_attachment_plan(plan: &AttachmentPlanResponse, json: bool, io: &mut Io) -> Result<(), CommandFailure> {
     if json {
-        plan.print(&mut io.console)?;
+        plan.print_json(&mut io.console)?;
     }
-    plan.tell(&mut io.console);
+    plan.print_notices(&mut io.console);
     Ok(())
 }
 
 /// The end of a message whose attachments cannot be sent.
-fn refused(plan: &Plan, json: bool, io: &mut Io) -> Result<Failure, Failure> {
-    show(plan, json, io)?;
-    let why = plan.reason.as_deref().map(|reason| format!("{}\n", one_line(reason))).unwrap_or_default();
-    Ok(Failure::new(Exit::Failed, format!("{why}Nothing was sent.")))
+fn attachment_refusal(
+    plan: &AttachmentPlanResponse,
+    json: bool,
+    io: &mut Io,
+) -> Result<CommandFailure, CommandFailure> {
+    print_attachment_plan(plan, json, io)?;
+    let why = plan.reason.as_deref().map(|reason| format!("{}\n", to_one_line(reason))).unwrap_or_default();
+    Ok(CommandFailure::new(Exit::Failed, format!("{why}Nothing was sent.")))
 }
 
 /// One session, one turn.
-async fn converse(
-    said: Said,
+async fn run_turn(
+    said: OutgoingMessage,
     args: &RunArgs,
     wiring: &Wiring,
     settings: &Settings,
-    host: &mut Reached,
+    host: &mut HostConnection,
     mut spinner: Spinner,
     io: &mut Io,
-) -> Result<TurnEnd, Failure> {
-    let Reached { client, events, .. } = host;
+) -> Result<TurnEnd, CommandFailure> {
+    let HostConnection { client, events, .. } = host;
     let environment = &wiring.environment;
     // Who gave the message on stdin has nothing more to say there.
     let attended = environment.stdin_is_terminal && environment.stderr_is_terminal;
     let attended = attended && args.prompt.expose() != "-" && !args.attach.iter().any(|name| name == "-");
-    let (session, directory) = io.signals.unless(enter_session(args, settings, client, events)).await??;
+    let (session, directory) =
+        io.signals.run_or_interrupt(open_or_create_session(args, settings, client, events)).await??;
     if let Some(directory) = directory
-        && let Some(note) = ignored_configuration(directory, attended, wiring, settings, io).await?
+        && let Some(note) = ignored_configuration_note(directory, attended, wiring, settings, io).await?
     {
         spinner.clear();
-        io.console.note(&note, Style::Yellow);
+        io.console.write_note(&note, TextStyle::Yellow);
     }
-    let Said { prompt, attachments } = said;
+    let OutgoingMessage { prompt, attachments } = said;
     if !attachments.is_empty()
-        && let Some(plan) = io.signals.unless(client.plan(&session.chat, &attachments)).await??
+        && let Some(plan) = io.signals.run_or_interrupt(client.plan_attachments(&session.chat, &attachments)).await??
     {
         if !plan.ok {
-            return Err(refused(&plan, settings.json, io)?);
+            return Err(attachment_refusal(&plan, settings.json, io)?);
         }
-        show(&plan, settings.json, io)?;
+        print_attachment_plan(&plan, settings.json, io)?;
     }
-    let turn = Turn::start(client, &session, &prompt, attachments, settings.model.as_deref()).await?;
-    if session.busy {
-        spinner.say("Waiting behind the running turn");
+    let turn = RunningTurn::start(client, &session, &prompt, attachments, settings.model.as_deref()).await?;
+    if session.has_running_turn {
+        spinner.set_text("Waiting behind the running turn");
     }
     let Io { console, signals, stdin } = io;
-    let person = attended.then(|| Person { lines: Lines::new(stdin), editor: Editor::of(environment) });
+    let person = attended
+        .then(|| InteractiveUser { lines: StdinLines::new(stdin), editor: TextEditor::from_environment(environment) });
     if settings.json {
         drop(spinner);
-        let show = |shown: Shown<'_>| match shown {
-            Shown::Envelope(_, raw) => console.out(&json_line(raw)),
-            Shown::Prompt(text) => {
-                console.prompt(text);
+        let show = |shown: TurnOutput<'_>| match shown {
+            TurnOutput::Envelope(_, raw) => console.write_out(&to_json_line(raw)),
+            TurnOutput::Prompt(text) => {
+                console.write_prompt(text);
                 Ok(())
             }
         };
         return turn.follow(events, signals, person, show).await;
     }
-    let mut renderer = Renderer::new(spinner);
-    let show = |shown: Shown<'_>| match shown {
-        Shown::Envelope(envelope, _) => renderer.show(envelope, console),
-        Shown::Prompt(text) => {
-            renderer.prompt(text, console);
+    let mut renderer = TurnRenderer::new(spinner);
+    let show = |shown: TurnOutput<'_>| match shown {
+        TurnOutput::Envelope(envelope, _) => renderer.show(envelope, console),
+        TurnOutput::Prompt(text) => {
+            renderer.show_prompt(text, console);
             Ok(())
         }
     };
@@ -142,17 +158,17 @@ async fn converse(
 }
 
 /// The session, and the directory that it works in, where that is known.
-async fn enter_session(
+async fn open_or_create_session(
     args: &RunArgs,
     settings: &Settings,
     client: &Client,
-    events: &mut mpsc::Receiver<Event>,
-) -> Result<(Session, Option<PathBuf>), Failure> {
+    events: &mut mpsc::Receiver<HostEvent>,
+) -> Result<(OpenedSession, Option<PathBuf>), CommandFailure> {
     let mode = settings.permission_mode.as_deref();
     match &args.session {
         None => Ok((create_session(client, &settings.cwd, mode).await?, Some(settings.cwd.clone()))),
         Some(name) => {
-            let found = catalogue::find(client, name).await?;
+            let found = session_lookup::find_session(client, name).await?;
             // A default for new sessions does not change one that has its own mode.
             let mode = mode.filter(|_| args.permission_mode.is_some());
             let directory = working_directory(&found);
@@ -162,7 +178,7 @@ async fn enter_session(
 }
 
 /// The envelope as the host wrote it, on one line.
-fn json_line(raw: &RawValue) -> String {
+fn to_json_line(raw: &RawValue) -> String {
     let text = raw.get();
     if !text.contains(['\n', '\r']) {
         return format!("{text}\n");
@@ -171,12 +187,16 @@ fn json_line(raw: &RawValue) -> String {
     format!("{}\n", text.replace(['\n', '\r'], " "))
 }
 
-async fn read_prompt(prompt: &str, attached: bool, stdin: &mut (impl AsyncRead + Unpin)) -> Result<String, Failure> {
-    let usage = |text: &str| Failure::new(Exit::Usage, text);
+async fn read_prompt(
+    prompt: &str,
+    attached: bool,
+    stdin: &mut (impl AsyncRead + Unpin),
+) -> Result<String, CommandFailure> {
+    let usage = |text: &str| CommandFailure::new(Exit::Usage, text);
     let prompt = if prompt == "-" {
         let mut bytes = Vec::new();
-        stdin.take(MAX_PROMPT + 1).read_to_end(&mut bytes).await?;
-        if bytes.len() as u64 > MAX_PROMPT {
+        stdin.take(MAX_PROMPT_BYTES + 1).read_to_end(&mut bytes).await?;
+        if bytes.len() as u64 > MAX_PROMPT_BYTES {
             return Err(usage("The message on stdin is longer than 16 MiB."));
         }
         String::from_utf8(bytes).map_err(|_| usage("The message on stdin is not UTF-8 text."))?

@@ -2,52 +2,56 @@ use secrecy::ExposeSecret as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::Io;
-use crate::console::{Console, Style};
-use crate::exit::{Exit, Failure};
-use crate::host::{OwnHost, choose_token, options};
-use crate::ports::{HostOptions, PageAt, Wiring};
-use crate::reload::{self, Reloader};
+use crate::console::{Console, TextStyle};
+use crate::exit::{CommandFailure, Exit};
+use crate::host::{InProcessHost, choose_token, host_options};
+use crate::ports::{HostOptions, PageEndpoint, Wiring};
+use crate::reload::{self, ConfigReloader};
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals};
 use crate::state::{HostLock, StateDir};
 
 /// For whoever lets others read along.
-const WITHOUT_TLS: &str = "Without TLS everybody on the way can read the token and what is said: give the host a certificate \
+const NO_TLS_WARNING: &str = "Without TLS everybody on the way can read the token and what is said: give the host a certificate \
     (--tls-cert, --tls-key), or let it listen on loopback, behind a proxy or an SSH tunnel.";
 
 /// Runs a host until it is told to stop.
-pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
+pub(crate) async fn run_serve_command(
+    wiring: &Wiring,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
     let directory = StateDir::open(&settings.state_dir)?;
-    let lock = HostLock::take(&directory).await?;
+    let lock = HostLock::acquire(&directory).await?;
     let token = choose_token(settings, &directory, &lock)?;
-    let options = HostOptions { tls: settings.tls.clone(), ..options(wiring, settings, settings.listen, token) };
+    let options = HostOptions { tls: settings.tls.clone(), ..host_options(wiring, settings, settings.listen, token) };
     if !settings.listen.ip().is_loopback() && settings.tls.is_none() {
-        io.console.note(WITHOUT_TLS, Style::Yellow);
+        io.console.write_note(NO_TLS_WARNING, TextStyle::Yellow);
     }
-    let mut stop = Stop::new(&mut io.signals, settings.exit_on_stdin_eof.then_some(&mut io.stdin), wiring)?;
-    let (tell, mut notes) = reload::notes();
+    let mut stop = StopTriggers::new(&mut io.signals, settings.exit_on_stdin_eof.then_some(&mut io.stdin), wiring)?;
+    let (tell, mut notes) = reload::notice_channel();
     let mut own = tokio::select! {
-        started = OwnHost::start(wiring, &directory, lock, options, settings, tell) => started?,
-        () = stop.requested(None) => return Ok(Exit::Done),
+        started = InProcessHost::start(wiring, &directory, lock, options, settings, tell) => started?,
+        () = stop.wait_for_stop(None) => return Ok(Exit::Done),
     };
-    own.announce(settings);
+    own.announce_to_editors(settings);
     // A parent that has closed our stdout may still want the host.
-    let _unread = io.console.out(&format!("READY:{}\n", own.port()));
-    introduce(&own, &mut io.console);
+    let _unread = io.console.write_out(&format!("READY:{}\n", own.port()));
+    print_connection_help(&own, &mut io.console);
     if io.console.err_is_terminal() && !own.has_page() {
-        io.console.note(NO_PAGE, Style::Plain);
+        io.console.write_note(NO_PAGE_NOTICE, TextStyle::Plain);
     } else if io.console.err_is_terminal()
-        && let Some(link) = own.link().await
+        && let Some(link) = own.create_page_link().await
     {
         let once = if link.code.is_some() { " (once; for more: hostler link)" } else { "" };
-        io.console.note(&format!("Its page opens at {}{once}", link.to("")), Style::Plain);
+        io.console.write_note(&format!("Its page opens at {}{once}", link.url_for("")), TextStyle::Plain);
     }
     {
-        let mut stopping = std::pin::pin!(stop.requested(own.reloader()));
+        let mut stopping = std::pin::pin!(stop.wait_for_stop(own.reloader()));
         loop {
             tokio::select! {
                 () = &mut stopping => break,
-                Some(note) = notes.recv() => io.console.note(&note.text, note.style()),
+                Some(note) = notes.recv() => io.console.write_note(&note.text, note.style()),
             }
         }
     }
@@ -56,11 +60,11 @@ pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> 
 }
 
 /// What is said in place of a link.
-pub(super) const NO_PAGE: &str =
+pub(super) const NO_PAGE_NOTICE: &str =
     "This binary was built without the web page: run `cargo xtask web`, then build it again.";
 
 /// Tells people how to connect. The URL opens the host, so it is shown to a person only, not to a log.
-pub(super) fn introduce(own: &OwnHost, console: &mut Console) {
+pub(super) fn print_connection_help(own: &InProcessHost, console: &mut Console) {
     let endpoint = own.endpoint();
     let addr = endpoint.addr();
     let text = match (own.token(), &endpoint.token_file) {
@@ -70,35 +74,35 @@ pub(super) fn introduce(own: &OwnHost, console: &mut Console) {
         (Some(_), Some(file)) => format!("Hostler listens at ws://{addr}/ with the token in {}", file.display()),
         _ => format!("Hostler listens at ws://{addr}/ without a token"),
     };
-    console.note(&text, Style::Plain);
-    if let Some(PageAt { addr, tls: true, .. }) = own.host.page() {
+    console.write_note(&text, TextStyle::Plain);
+    if let Some(PageEndpoint { addr, tls: true, .. }) = own.host.page() {
         let port = addr.port();
-        console.note(&format!("Browsers and other machines speak TLS to it, on port {port}"), Style::Plain);
+        console.write_note(&format!("Browsers and other machines speak TLS to it, on port {port}"), TextStyle::Plain);
     }
 }
 
 /// The reasons to stop, and the one to read the configuration again.
-pub(super) struct Stop<'a, R> {
+pub(super) struct StopTriggers<'a, R> {
     signals: &'a mut Signals,
     stdin: Option<R>,
     /// Whether a hangup means that the terminal is gone.
-    terminal: bool,
+    has_terminal: bool,
 }
 
-impl<'a, R: AsyncRead + Unpin> Stop<'a, R> {
+impl<'a, R: AsyncRead + Unpin> StopTriggers<'a, R> {
     pub(super) fn new(signals: &'a mut Signals, stdin: Option<R>, wiring: &Wiring) -> std::io::Result<Self> {
-        signals.hear_hangups()?;
-        Ok(Self { signals, stdin, terminal: wiring.environment.stdin_is_terminal })
+        signals.listen_for_hangup()?;
+        Ok(Self { signals, stdin, has_terminal: wiring.environment.stdin_is_terminal })
     }
 
-    pub(super) async fn requested(&mut self, reloader: Option<&Reloader>) {
-        let mut ended = std::pin::pin!(end_of(self.stdin.as_mut()));
+    pub(super) async fn wait_for_stop(&mut self, reloader: Option<&ConfigReloader>) {
+        let mut ended = std::pin::pin!(wait_for_eof(self.stdin.as_mut()));
         loop {
             tokio::select! {
-                signal = self.signals.next_of_any_kind() => match (signal, reloader) {
-                    (Signal::Hangup, Some(reloader)) if !self.terminal => reloader.now(),
+                signal = self.signals.next_signal() => match (signal, reloader) {
+                    (Signal::Hangup, Some(reloader)) if !self.has_terminal => reloader.reload_now(),
                     // Not ready yet, or nothing to read again: who sends it does not want the end.
-                    (Signal::Hangup, None) if !self.terminal => {}
+                    (Signal::Hangup, None) if !self.has_terminal => {}
                     _ => return,
                 },
                 () = &mut ended => return,
@@ -108,7 +112,7 @@ impl<'a, R: AsyncRead + Unpin> Stop<'a, R> {
 }
 
 /// Reads to the end; what is written there is of no interest.
-async fn end_of(reader: Option<&mut (impl AsyncRead + Unpin)>) {
+async fn wait_for_eof(reader: Option<&mut (impl AsyncRead + Unpin)>) {
     let Some(reader) = reader else {
         return std::future::pending().await;
     };

@@ -7,44 +7,45 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hostler_driver::ConfigurationItem;
-use hostler_rules::normalise;
+use hostler_rules::normalize_path;
 use hostler_trust::{
-    Assessment, Decision, TrustEntry, TrustError, TrustListing, TrustOptions, TrustState, TrustStore, TrustedBy,
+    TrustAssessment, TrustDecision, TrustEntry, TrustError, TrustListing, TrustOptions, TrustState, TrustStore,
+    TrustedBy,
 };
 use serde_json::json;
 
-use super::sessions::{agreed, can_ask, print_json};
+use super::sessions::{is_interactive, print_json, read_confirmation};
 use crate::Io;
 use crate::args::TrustCommand;
-use crate::console::{Console, Style};
+use crate::console::{Console, TextStyle};
 use crate::environment::HostEnvironment;
-use crate::exit::{Exit, Failure};
+use crate::escape_text::escape_invisible_line;
+use crate::exit::{CommandFailure, Exit};
 use crate::ports::Wiring;
 use crate::settings::Settings;
 use crate::state::StateDir;
-use crate::visible::visible_line;
 
 /// The most items that are listed before a question; `check` lists all.
 const MAX_LISTED_ITEMS: usize = 200;
 
 /// Lists, makes and removes decisions.
-pub(crate) async fn trust(
+pub(crate) async fn run_trust_command(
     command: &TrustCommand,
     wiring: &Wiring,
     settings: &Settings,
     io: &mut Io,
-) -> Result<Exit, Failure> {
-    let folders = Folders::new(wiring, settings);
+) -> Result<Exit, CommandFailure> {
+    let folders = FolderTrust::new(wiring, settings);
     match command {
-        TrustCommand::List { .. } => list(&folders, settings, io).await?,
+        TrustCommand::List { .. } => list_decisions(&folders, settings, io).await?,
         TrustCommand::Add { path, subfolders, yes, .. } => {
-            let decision = if *subfolders { Decision::TrustSubfolders } else { Decision::Trust };
-            add(path, decision, *yes, &folders, &wiring.environment, settings, io).await?;
+            let decision = if *subfolders { TrustDecision::TrustSubfolders } else { TrustDecision::Trust };
+            add_decision(path, decision, *yes, &folders, &wiring.environment, settings, io).await?;
         }
-        TrustCommand::Remove { path, .. } => remove(path, &folders, &wiring.environment, settings, io).await?,
+        TrustCommand::Remove { path, .. } => remove_decision(path, &folders, &wiring.environment, settings, io).await?,
         TrustCommand::Check { path, .. } => {
             let path = path.as_deref().unwrap_or(Path::new(""));
-            return check(wiring.environment.absolute(path), &folders, settings, io).await;
+            return check_folder(wiring.environment.resolve_path(path), &folders, settings, io).await;
         }
     }
     Ok(Exit::Done)
@@ -52,51 +53,51 @@ pub(crate) async fn trust(
 
 /// The decisions of a state directory, and what folders bring.
 #[derive(Clone)]
-pub(crate) struct Folders {
+pub(crate) struct FolderTrust {
     state_dir: PathBuf,
     options: Arc<TrustOptions>,
     inspect: crate::ports::FolderInspector,
 }
 
-impl Folders {
+impl FolderTrust {
     pub(crate) fn new(wiring: &Wiring, settings: &Settings) -> Self {
         let home = Some(wiring.environment.home.clone());
         Self {
             state_dir: settings.state_dir.clone(),
             options: Arc::new(TrustOptions { trusted_folders: settings.trusted_folders.clone(), home }),
-            inspect: Arc::clone(&wiring.inspect),
+            inspect: Arc::clone(&wiring.folder_inspector),
         }
     }
 
     /// Does something with the decisions. It reads folders and waits for other writers: that can be interrupted.
-    async fn with<T: Send + 'static>(
+    async fn with_store<T: Send + 'static>(
         &self,
         io: &mut Io,
         act: impl FnOnce(&TrustStore) -> Result<T, TrustError> + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CommandFailure> {
         let Self { state_dir, options, .. } = self.clone();
         let work = tokio::task::spawn_blocking(move || act(&TrustStore::open(&state_dir, &options)));
-        io.signals.unless(work).await?.map_err(std::io::Error::other)?.map_err(failed)
+        io.signals.run_or_interrupt(work).await?.map_err(std::io::Error::other)?.map_err(trust_failure)
     }
 
-    async fn assess(&self, directory: PathBuf, io: &mut Io) -> Result<Assessment, Failure> {
+    async fn assess(&self, directory: PathBuf, io: &mut Io) -> Result<TrustAssessment, CommandFailure> {
         let inspect = Arc::clone(&self.inspect);
-        self.with(io, move |store| store.assess(&directory, |real| inspect(real))).await
+        self.with_store(io, move |store| store.assess(&directory, |real| inspect(real))).await
     }
 }
 
-fn failed(error: TrustError) -> Failure {
+fn trust_failure(error: TrustError) -> CommandFailure {
     let exit = match error {
         TrustError::NotAFolder { .. } | TrustError::TooBroad { .. } | TrustError::TooBroadWithSubfolders { .. } => {
             Exit::Usage
         }
         _ => Exit::Failed,
     };
-    Failure::new(exit, format!("{}.", sentence(&error.to_string())))
+    CommandFailure::new(exit, format!("{}.", capitalize(&error.to_string())))
 }
 
 /// Whether a person wrote the folder's own path: absolute, without `..`, and no link except for the home folder itself.
-fn is_named(written: &Path, assessment: &Assessment, environment: &HostEnvironment) -> bool {
+fn is_path_explicit(written: &Path, assessment: &TrustAssessment, environment: &HostEnvironment) -> bool {
     written.is_absolute() && (written == assessment.directory || written == environment.home)
 }
 
@@ -106,155 +107,164 @@ pub(crate) async fn trust_working_directory(
     wiring: &Wiring,
     settings: &Settings,
     io: &mut Io,
-) -> Result<(), Failure> {
-    let folders = Folders::new(wiring, settings);
+) -> Result<(), CommandFailure> {
+    let folders = FolderTrust::new(wiring, settings);
     let assessment = folders.assess(settings.cwd.clone(), io).await?;
     if matches!(assessment.state, TrustState::Empty | TrustState::Trusted(_)) {
         return Ok(());
     }
     StateDir::open(&settings.state_dir)?;
-    let named = written.is_some_and(|written| is_named(written, &assessment, &wiring.environment));
-    folders.with(io, move |store| store.decide(&assessment, Decision::Trust, named)).await
+    let named = written.is_some_and(|written| is_path_explicit(written, &assessment, &wiring.environment));
+    folders.with_store(io, move |store| store.decide(&assessment, TrustDecision::Trust, named)).await
 }
 
 /// What is said about a folder whose configuration is ignored: if there is no person to ask, or nothing to ask.
-pub(crate) async fn ignored_configuration(
+pub(crate) async fn ignored_configuration_note(
     directory: PathBuf,
     attended: bool,
     wiring: &Wiring,
     settings: &Settings,
     io: &mut Io,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, CommandFailure> {
     // The folder of an older session may be gone; then there is nothing to ignore.
-    let Ok(assessment) = Folders::new(wiring, settings).assess(directory, io).await else { return Ok(None) };
-    let folder = visible_line(&assessment.directory.display().to_string());
+    let Ok(assessment) = FolderTrust::new(wiring, settings).assess(directory, io).await else { return Ok(None) };
+    let folder = escape_invisible_line(&assessment.directory.display().to_string());
     Ok(match &assessment.state {
         TrustState::Undecided | TrustState::Changed(_) if !attended => {
             let why = if matches!(assessment.state, TrustState::Undecided) { "is not trusted" } else { "has changed" };
             Some(format!(
                 "Ignored the configuration of {folder} ({}): it {why}. Review it with `hostler trust check`, then trust it \
                  with `hostler trust add` or --trust.",
-                counted(&assessment.configuration.items)
+                count_by_kind(&assessment.configuration.items)
             ))
         }
-        TrustState::Refused(reason) => {
-            Some(format!("Ignored the configuration of {folder}: {}.", visible_line(reason).trim_end_matches('.')))
-        }
+        TrustState::Refused(reason) => Some(format!(
+            "Ignored the configuration of {folder}: {}.",
+            escape_invisible_line(reason).trim_end_matches('.')
+        )),
         _ => None,
     })
 }
 
-async fn list(folders: &Folders, settings: &Settings, io: &mut Io) -> Result<(), Failure> {
+async fn list_decisions(folders: &FolderTrust, settings: &Settings, io: &mut Io) -> Result<(), CommandFailure> {
     // Where there is no state directory there is no decision, and none is made for a look.
     let entries = match settings.state_dir.is_dir() {
-        true => folders.with(io, TrustStore::entries).await?,
+        true => folders.with_store(io, TrustStore::entries).await?,
         false => Vec::new(),
     };
     if settings.json {
         return print_json(&TrustListing::new(&entries, &settings.trusted_folders), io);
     }
     if entries.is_empty() && settings.trusted_folders.is_empty() {
-        io.console.note("No trusted folders. Add one with `hostler trust add PATH`.", Style::Dim);
+        io.console.write_note("No trusted folders. Add one with `hostler trust add PATH`.", TextStyle::Dim);
     }
     for entry in &entries {
-        io.console.out_line(&row(entry), Style::Plain)?;
+        io.console.write_out_line(&format_entry(entry), TextStyle::Plain)?;
     }
     for folder in &settings.trusted_folders {
-        let folder = visible_line(&folder.display().to_string());
-        io.console.out_line(&format!("trusted      {folder}  (trusted-folders in the settings)"), Style::Plain)?;
+        let folder = escape_invisible_line(&folder.display().to_string());
+        io.console
+            .write_out_line(&format!("trusted      {folder}  (trusted-folders in the settings)"), TextStyle::Plain)?;
     }
     Ok(())
 }
 
-fn row(entry: &TrustEntry) -> String {
+fn format_entry(entry: &TrustEntry) -> String {
     let decision = match entry.decision {
-        Decision::Trust | Decision::TrustSubfolders => "trusted",
-        Decision::Restrict => "not trusted",
+        TrustDecision::Trust | TrustDecision::TrustSubfolders => "trusted",
+        TrustDecision::Restrict => "not trusted",
     };
     let facts = match (&entry.inherited_from, entry.decision) {
-        (Some(parent), _) => format!("  (inherited from {})", visible_line(&parent.display().to_string())),
-        (None, Decision::TrustSubfolders) => "  (with subfolders)".to_owned(),
+        (Some(parent), _) => format!("  (inherited from {})", escape_invisible_line(&parent.display().to_string())),
+        (None, TrustDecision::TrustSubfolders) => "  (with subfolders)".to_owned(),
         _ => String::new(),
     };
-    let folder = visible_line(&entry.path.display().to_string());
+    let folder = escape_invisible_line(&entry.path.display().to_string());
     format!("{decision:<11}  {folder}{facts}")
 }
 
-async fn add(
+async fn add_decision(
     path: &Path,
-    decision: Decision,
+    decision: TrustDecision,
     yes: bool,
-    folders: &Folders,
+    folders: &FolderTrust,
     environment: &HostEnvironment,
     settings: &Settings,
     io: &mut Io,
-) -> Result<(), Failure> {
-    if !yes && !can_ask(environment) {
-        return Err(Failure::new(Exit::Usage, "Not running in a terminal, so there is no one to ask. Pass --yes."));
+) -> Result<(), CommandFailure> {
+    if !yes && !is_interactive(environment) {
+        return Err(CommandFailure::new(
+            Exit::Usage,
+            "Not running in a terminal, so there is no one to ask. Pass --yes.",
+        ));
     }
-    let assessment = folders.assess(environment.absolute(path), io).await?;
-    let named = is_named(path, &assessment, environment);
+    let assessment = folders.assess(environment.resolve_path(path), io).await?;
+    let named = is_path_explicit(path, &assessment, environment);
     if !settings.json || !yes {
-        show(&assessment, decision, &mut io.console);
+        print_assessment(&assessment, decision, &mut io.console);
     }
     if !yes {
-        io.console.note("Trust it? [y/N]", Style::Bold);
-        if !io.signals.unless(agreed(&mut io.stdin)).await?? {
-            return Err(Failure::new(Exit::Failed, "Nothing was changed."));
+        io.console.write_note("Trust it? [y/N]", TextStyle::Bold);
+        if !io.signals.run_or_interrupt(read_confirmation(&mut io.stdin)).await?? {
+            return Err(CommandFailure::new(Exit::Failed, "Nothing was changed."));
         }
     }
     StateDir::open(&settings.state_dir)?;
     let directory = assessment.directory.clone();
-    folders.with(io, move |store| store.decide(&assessment, decision, named)).await?;
+    folders.with_store(io, move |store| store.decide(&assessment, decision, named)).await?;
     if settings.json {
         let assessment = folders.assess(directory, io).await?;
         return print_json(&assessment.report(), io);
     }
-    io.console.note(&format!("Trusted: {}.", visible_line(&directory.display().to_string())), Style::Plain);
+    io.console.write_note(
+        &format!("Trusted: {}.", escape_invisible_line(&directory.display().to_string())),
+        TextStyle::Plain,
+    );
     Ok(())
 }
 
 /// What a person decides about.
-fn show(assessment: &Assessment, decision: Decision, console: &mut Console) {
-    let folder = visible_line(&assessment.directory.display().to_string());
-    let below = if decision == Decision::TrustSubfolders { " and its subfolders" } else { "" };
+fn print_assessment(assessment: &TrustAssessment, decision: TrustDecision, console: &mut Console) {
+    let folder = escape_invisible_line(&assessment.directory.display().to_string());
+    let below = if decision == TrustDecision::TrustSubfolders { " and its subfolders" } else { "" };
     let items = &assessment.configuration.items;
     let brings = if items.is_empty() {
         "It brings no configuration now.".to_owned()
     } else {
-        format!("It brings {}:", counted(items))
+        format!("It brings {}:", count_by_kind(items))
     };
-    console.note(&format!("{folder}{below}"), Style::Bold);
-    console.note(&brings, Style::Plain);
-    for line in lines(assessment).take(MAX_LISTED_ITEMS) {
-        console.note(&line, Style::Plain);
+    console.write_note(&format!("{folder}{below}"), TextStyle::Bold);
+    console.write_note(&brings, TextStyle::Plain);
+    for line in item_lines(assessment).take(MAX_LISTED_ITEMS) {
+        console.write_note(&line, TextStyle::Plain);
     }
     if let Some(more) = items.len().checked_sub(MAX_LISTED_ITEMS).filter(|more| *more > 0) {
-        console.note(&format!("  … and {more} more; `hostler trust check` lists all."), Style::Plain);
+        console.write_note(&format!("  … and {more} more; `hostler trust check` lists all."), TextStyle::Plain);
     }
 }
 
 /// A line for each item, those that have changed first.
-fn lines(assessment: &Assessment) -> impl Iterator<Item = String> {
+fn item_lines(assessment: &TrustAssessment) -> impl Iterator<Item = String> {
     let (marked, same): (Vec<_>, Vec<_>) = match &assessment.state {
         TrustState::Changed(difference) => {
             let is_new =
                 |item: &&ConfigurationItem| difference.added.contains(item) || difference.changed.contains(item);
             let same = assessment.configuration.items.iter().filter(|item| !is_new(item));
-            (difference.marked().collect(), same.collect())
+            (difference.iter_marked().collect(), same.collect())
         }
         _ => (Vec::new(), assessment.configuration.items.iter().collect()),
     };
     marked.into_iter().chain(same.into_iter().map(|item| (' ', item))).map(|(mark, item)| {
         let blocked = item.blocked.as_ref().map(|why| format!(" (not applied: {})", why.trim_end_matches('.')));
-        let name = visible_line(&format!("{}: {}", item.kind.label(), item.name));
-        let (source, blocked) = (visible_line(&item.source), visible_line(&blocked.unwrap_or_default()));
+        let name = escape_invisible_line(&format!("{}: {}", item.kind.label(), item.name));
+        let (source, blocked) =
+            (escape_invisible_line(&item.source), escape_invisible_line(&blocked.unwrap_or_default()));
         format!("{mark} {name}  [{source}] {blocked}").trim_end().to_owned()
     })
 }
 
 /// How many items of each kind: `2 hooks, 1 MCP server`.
-fn counted(items: &[ConfigurationItem]) -> String {
+fn count_by_kind(items: &[ConfigurationItem]) -> String {
     let mut counts: Vec<(_, usize)> = Vec::new();
     for item in items {
         match counts.iter_mut().find(|(kind, _)| *kind == item.kind) {
@@ -276,36 +286,36 @@ fn counted(items: &[ConfigurationItem]) -> String {
     counts.into_iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
-async fn remove(
+async fn remove_decision(
     path: &Path,
-    folders: &Folders,
+    folders: &FolderTrust,
     environment: &HostEnvironment,
     settings: &Settings,
     io: &mut Io,
-) -> Result<(), Failure> {
-    let directory = normalise(&environment.absolute(path));
-    let folder = visible_line(&directory.display().to_string());
+) -> Result<(), CommandFailure> {
+    let directory = normalize_path(&environment.resolve_path(path));
+    let folder = escape_invisible_line(&directory.display().to_string());
     // Where there is no state directory there is no decision, and none is made.
     let target = directory.clone();
-    let removed = settings.state_dir.is_dir() && folders.with(io, move |store| store.remove(&target)).await?;
+    let removed = settings.state_dir.is_dir() && folders.with_store(io, move |store| store.remove(&target)).await?;
     if settings.json {
         print_json(&json!({ "removed": removed }), io)?;
     }
     if !removed {
         let text = format!("There is no decision about {folder}. `hostler trust list` shows the decisions.");
-        return Err(Failure::new(Exit::Failed, text));
+        return Err(CommandFailure::new(Exit::Failed, text));
     }
     if settings.json {
         return Ok(());
     }
-    io.console.note(&format!("Removed: {folder}."), Style::Plain);
+    io.console.write_note(&format!("Removed: {folder}."), TextStyle::Plain);
     // The folder may be gone.
     match folders.assess(directory, io).await.map(|assessment| assessment.state) {
         Ok(TrustState::Trusted(by)) => {
-            io.console.note(&format!("It is still trusted{}.", through(&by)), Style::Yellow);
+            io.console.write_note(&format!("It is still trusted{}.", trust_source(&by)), TextStyle::Yellow);
         }
         Ok(TrustState::Restricted) => {
-            io.console.note("It is not trusted. Trust it again with `hostler trust add`.", Style::Plain);
+            io.console.write_note("It is not trusted. Trust it again with `hostler trust add`.", TextStyle::Plain);
         }
         _ => {}
     }
@@ -313,15 +323,20 @@ async fn remove(
 }
 
 /// Why a folder is trusted.
-fn through(by: &TrustedBy) -> String {
+fn trust_source(by: &TrustedBy) -> String {
     match by {
         TrustedBy::Person => String::new(),
-        TrustedBy::Parent(parent) => format!(" through {}", visible_line(&parent.display().to_string())),
+        TrustedBy::Parent(parent) => format!(" through {}", escape_invisible_line(&parent.display().to_string())),
         TrustedBy::HostConfiguration => " through `trusted-folders` of the settings".to_owned(),
     }
 }
 
-async fn check(directory: PathBuf, folders: &Folders, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
+async fn check_folder(
+    directory: PathBuf,
+    folders: &FolderTrust,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
     let assessment = folders.assess(directory, io).await?;
     let passes = matches!(assessment.state, TrustState::Empty | TrustState::Trusted(_));
     let exit = if passes { Exit::Done } else { Exit::Failed };
@@ -329,35 +344,35 @@ async fn check(directory: PathBuf, folders: &Folders, settings: &Settings, io: &
         print_json(&assessment.report(), io)?;
         return Ok(exit);
     }
-    let folder = visible_line(&assessment.directory.display().to_string());
+    let folder = escape_invisible_line(&assessment.directory.display().to_string());
     let (verdict, style) = match &assessment.state {
-        TrustState::Empty => ("brings no configuration".to_owned(), Style::Green),
-        TrustState::Trusted(by) => (format!("is trusted{}", through(by)), Style::Green),
-        TrustState::Undecided => ("is not trusted: no one has decided yet".to_owned(), Style::Yellow),
-        TrustState::Restricted => ("is not trusted, as decided".to_owned(), Style::Yellow),
+        TrustState::Empty => ("brings no configuration".to_owned(), TextStyle::Green),
+        TrustState::Trusted(by) => (format!("is trusted{}", trust_source(by)), TextStyle::Green),
+        TrustState::Undecided => ("is not trusted: no one has decided yet".to_owned(), TextStyle::Yellow),
+        TrustState::Restricted => ("is not trusted, as decided".to_owned(), TextStyle::Yellow),
         TrustState::Changed(_) => {
-            ("is not trusted: its configuration has changed since it was".to_owned(), Style::Yellow)
+            ("is not trusted: its configuration has changed since it was".to_owned(), TextStyle::Yellow)
         }
         TrustState::Refused(reason) => {
-            (format!("cannot be trusted: {}", visible_line(reason).trim_end_matches('.')), Style::Red)
+            (format!("cannot be trusted: {}", escape_invisible_line(reason).trim_end_matches('.')), TextStyle::Red)
         }
     };
-    io.console.out_line(&format!("{folder} {verdict}."), style)?;
-    for line in lines(&assessment) {
-        io.console.out_line(&line, Style::Plain)?;
+    io.console.write_out_line(&format!("{folder} {verdict}."), style)?;
+    for line in item_lines(&assessment) {
+        io.console.write_out_line(&line, TextStyle::Plain)?;
     }
-    if assessment.asks() {
+    if assessment.needs_decision() {
         let quoted = format!("'{}'", folder.replace('\'', r"'\''"));
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
         let word = if folder.chars().all(plain) { &folder } else { &quoted };
-        io.console.note(&format!("Trust it with `hostler trust add {word}`."), Style::Dim);
+        io.console.write_note(&format!("Trust it with `hostler trust add {word}`."), TextStyle::Dim);
     }
     Ok(exit)
 }
 
 /// A reason as the beginning of a sentence, on one line.
-fn sentence(reason: &str) -> String {
-    let line = visible_line(reason);
+fn capitalize(reason: &str) -> String {
+    let line = escape_invisible_line(reason);
     let mut letters = line.chars();
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
     format!("{first}{}", letters.as_str())

@@ -8,23 +8,27 @@ use secrecy::SecretString;
 use super::UpstreamSpec;
 
 /// Keeps upstreams' credentials, by the upstreams' names.
-pub trait CredentialVault: Send + Sync {
+pub trait CredentialVaultPort: Send + Sync {
     /// Puts a credential away, in place of the one that is there.
-    fn keep(
+    fn store(
         &self,
         vault: VaultSettings,
         name: String,
         secret: SecretString,
-    ) -> BoxFuture<'static, Result<KeptCredential, VaultError>>;
+    ) -> BoxFuture<'static, Result<SaveCredentialResult, VaultError>>;
     /// Removes a credential; gives back where it was.
-    fn forget(&self, vault: VaultSettings, name: String) -> BoxFuture<'static, Result<Vec<KeptPlace>, VaultError>>;
+    fn delete(
+        &self,
+        vault: VaultSettings,
+        name: String,
+    ) -> BoxFuture<'static, Result<Vec<SavedCredentialLocation>, VaultError>>;
     /// Where a credential is. The keyring is asked only if one was put there, or if `keyring` says that one is there.
     fn find(
         &self,
         vault: VaultSettings,
         name: String,
         keyring: bool,
-    ) -> BoxFuture<'static, Result<Option<KeptPlace>, VaultError>>;
+    ) -> BoxFuture<'static, Result<Option<SavedCredentialLocation>, VaultError>>;
 }
 
 /// Where credentials are kept.
@@ -33,12 +37,12 @@ pub struct VaultSettings {
     /// The directory for credentials in files; made when it is needed.
     pub directory: PathBuf,
     /// What may be used.
-    pub store: CredentialStore,
+    pub store: CredentialStoreSetting,
 }
 
 /// What may be used to keep credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CredentialStore {
+pub enum CredentialStoreSetting {
     /// The system keyring, or files where there is none.
     #[default]
     Auto,
@@ -50,16 +54,16 @@ pub enum CredentialStore {
 
 /// A credential that was put away.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptCredential {
+pub struct SaveCredentialResult {
     /// Where it is.
-    pub place: KeptPlace,
+    pub location: SavedCredentialLocation,
     /// Why it is not in the keyring, if it should be.
-    pub instead: Option<String>,
+    pub fallback_reason: Option<String>,
 }
 
 /// Where a credential is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeptPlace {
+pub enum SavedCredentialLocation {
     /// In the system keyring.
     Keyring,
     /// In this file.
@@ -77,17 +81,17 @@ pub trait DeviceLogin: Send + Sync {
     fn login(
         &self,
         upstream: UpstreamSpec,
-        show: Box<dyn FnOnce(DeviceCode) + Send>,
+        show: Box<dyn FnOnce(DeviceCodePrompt) + Send>,
     ) -> BoxFuture<'static, Result<SecretString, VaultError>>;
 }
 
 /// What the person is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceCode {
+pub struct DeviceCodePrompt {
     /// What is to be typed.
-    pub code: String,
+    pub user_code: String,
     /// Where.
-    pub url: String,
+    pub verification_url: String,
     /// Until when, in minutes from now.
-    pub minutes: u64,
+    pub expires_in_minutes: u64,
 }

@@ -65,7 +65,7 @@ pub enum UpstreamSettings {
         /// The OAuth application that signs in.
         client_id: Option<String>,
         /// What is sent to Copilot as the key.
-        mode: CopilotMode,
+        mode: CopilotModeSetting,
     },
     /// An OpenAI-compatible server.
     OpenAi {
@@ -80,7 +80,7 @@ pub enum UpstreamSettings {
 
 /// What is sent to Copilot as the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CopilotMode {
+pub enum CopilotModeSetting {
     /// What the GitHub token is exchanged for.
     #[default]
     Exchange,
@@ -116,12 +116,12 @@ impl UpstreamKind {
     }
 
     /// The kind of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
     /// The variable that other tools keep this upstream's credential in.
-    pub fn usual_key_variable(self) -> Option<&'static str> {
+    pub fn default_key_variable(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
             Self::Copilot => Some("GITHUB_TOKEN"),
@@ -156,7 +156,7 @@ pub enum CredentialSpec {
         /// Whether the settings say that it is in the keyring, whoever put it there.
         keyring: bool,
         /// What callers are told as long as there is none; without it they are let through.
-        missing: Option<String>,
+        missing_message: Option<String>,
     },
     /// It should be there and is not; callers are told this.
     Missing(String),
@@ -171,9 +171,10 @@ impl PartialEq for CredentialSpec {
                 name == other_name && key.expose_secret() == other_key.expose_secret()
             }
             (Self::File(path), Self::File(other)) => path == other,
-            (Self::Stored { keyring, missing }, Self::Stored { keyring: other_keyring, missing: other_missing }) => {
-                keyring == other_keyring && missing == other_missing
-            }
+            (
+                Self::Stored { keyring, missing_message: missing },
+                Self::Stored { keyring: other_keyring, missing_message: other_missing },
+            ) => keyring == other_keyring && missing == other_missing,
             (Self::Missing(sentence), Self::Missing(other)) => sentence == other,
             _ => false,
         }
@@ -194,18 +195,18 @@ pub struct LimitSettings {
     /// Tokens of one session.
     pub session_tokens: Option<u64>,
     /// Money of one session.
-    pub session_dollars: Option<Dollars>,
+    pub session_dollars: Option<DollarAmount>,
     /// Requests of one day.
     pub day_requests: Option<u64>,
     /// Tokens of one day.
     pub day_tokens: Option<u64>,
     /// Money of one day.
-    pub day_dollars: Option<Dollars>,
+    pub day_dollars: Option<DollarAmount>,
 }
 
 impl LimitSettings {
     /// Whether anything is limited, so that what is used must be counted durably.
-    pub fn any(&self) -> bool {
+    pub fn has_limits(&self) -> bool {
         *self != Self::default()
     }
 }
@@ -216,23 +217,23 @@ pub struct PriceSettings {
     /// The model's id, or the beginning of one with a `*` at its end.
     pub model: String,
     /// Tokens that are read.
-    pub input: Dollars,
+    pub input: DollarAmount,
     /// Tokens that are written.
-    pub output: Dollars,
+    pub output: DollarAmount,
     /// Tokens that are read from the cache, if not in the usual ratio to `input`.
-    pub cache_read: Option<Dollars>,
+    pub cache_read: Option<DollarAmount>,
     /// Tokens that are written to the cache, if not in the usual ratio to `input`.
-    pub cache_write: Option<Dollars>,
+    pub cache_write: Option<DollarAmount>,
 }
 
 /// An amount of money, exact to a billionth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Dollars {
+pub struct DollarAmount {
     /// Billionths of a dollar.
     pub nanos: u64,
 }
 
-impl Dollars {
+impl DollarAmount {
     /// Reads a plain decimal number such as `3` or `0.25`; nothing if it is none, is negative or does not fit.
     pub fn parse(text: &str) -> Option<Self> {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -266,7 +267,7 @@ mod tests {
             ("1e3", None),
             ("inf", None),
         ] {
-            assert_eq!(Dollars::parse(text).map(|dollars| dollars.nanos), nanos, "{text}");
+            assert_eq!(DollarAmount::parse(text).map(|dollars| dollars.nanos), nanos, "{text}");
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use hostler_attachments::Limits;
+use hostler_attachments::AttachmentLimits;
 use hostler_driver::{Installer, WorkspaceConfiguration};
 use hostler_telemetry::LogTap;
 use secrecy::SecretString;
@@ -20,34 +20,35 @@ use serde::Serialize;
 use crate::environment::HostEnvironment;
 
 pub use credentials::{
-    CredentialStore, CredentialVault, DeviceCode, DeviceLogin, KeptCredential, KeptPlace, VaultError, VaultSettings,
+    CredentialStoreSetting, CredentialVaultPort, DeviceCodePrompt, DeviceLogin, SaveCredentialResult,
+    SavedCredentialLocation, VaultError, VaultSettings,
 };
 pub use gateway::{
-    CopilotMode, CredentialSpec, Dollars, GatewayOptions, LimitSettings, PriceSettings, UpstreamKind, UpstreamSettings,
-    UpstreamSpec,
+    CopilotModeSetting, CredentialSpec, DollarAmount, GatewayOptions, LimitSettings, PriceSettings, UpstreamKind,
+    UpstreamSettings, UpstreamSpec,
 };
-pub use proxy::{ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningProxy};
+pub use proxy::{FinishedRequestRecord, ProxyLauncher, ProxyOptions, RequestSink, RunningProxy};
 
 /// Everything that the binary hands to the command line.
 pub struct Wiring {
     /// Starts a host in this process.
-    pub launcher: Arc<dyn HostLauncher>,
+    pub host_launcher: Arc<dyn HostLauncher>,
     /// Starts a gateway alone in this process.
-    pub proxies: Arc<dyn ProxyLauncher>,
+    pub proxy_launcher: Arc<dyn ProxyLauncher>,
     /// Keeps the upstreams' credentials.
-    pub vault: Arc<dyn CredentialVault>,
+    pub credential_vault: Arc<dyn CredentialVaultPort>,
     /// Signs in where that is done on a web page.
     pub device_login: Arc<dyn DeviceLogin>,
     /// The managed installs on offer, one per provider.
     pub installers: Vec<Arc<dyn Installer>>,
     /// Checks of other layers that `doctor` reports beside its own.
-    pub doctor: Vec<Arc<dyn DoctorCheck>>,
+    pub doctor_checks: Vec<Arc<dyn DoctorCheck>>,
     /// Where the agent writes its own plans.
-    pub plans: Option<PathBuf>,
+    pub plans_dir: Option<PathBuf>,
     /// Lists what a folder's own configuration brings. Blocks.
-    pub inspect: FolderInspector,
+    pub folder_inspector: FolderInspector,
     /// Where clients of a host hear its log.
-    pub log: LogTap,
+    pub log_tap: LogTap,
     /// The process's environment, read once.
     pub environment: HostEnvironment,
 }
@@ -59,7 +60,7 @@ impl fmt::Debug for Wiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wiring")
             .field("installers", &self.installers.len())
-            .field("doctor", &self.doctor.len())
+            .field("doctor", &self.doctor_checks.len())
             .field("environment", &self.environment)
             .finish_non_exhaustive()
     }
@@ -70,7 +71,7 @@ pub trait HostLauncher: Send + Sync {
     /// Starts a host; the answer comes when it accepts connections. Dropping the future leaves nothing.
     ///
     /// The caller holds the lock of `options.state_dir` for as long as the host runs.
-    fn launch(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>>;
+    fn launch_host(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>>;
 }
 
 /// How a host is to run.
@@ -93,31 +94,31 @@ pub struct HostOptions {
     /// How long an agent may take to become ready, if not the usual time.
     pub handshake_timeout: Option<Duration>,
     /// How long and how many agents are kept.
-    pub fleet: FleetOptions,
+    pub agent_pool: AgentPoolOptions,
     /// What accepted messages survive.
-    pub durability: Durability,
+    pub durability: DurabilitySetting,
     /// The most that a message may carry.
-    pub attachments: Limits,
+    pub attachment_limits: AttachmentLimits,
     /// How many bytes the contents that sessions keep may be together, if not as many as usual.
-    pub quota: Option<u64>,
+    pub content_quota_bytes: Option<u64>,
     /// Variables that are added to the agents' environment. They may hold keys.
     pub agent_env: Vec<(String, SecretString)>,
     /// Whether sessions may skip permissions altogether, if a client chooses that.
-    pub allow_bypass: bool,
+    pub allow_bypass_permissions: bool,
     /// Whether clients may not run commands in the user's shell.
-    pub no_commands: bool,
+    pub disable_shell_commands: bool,
     /// Terminals of people.
     pub terminals: TerminalOptions,
     /// Whether an agent that is not there is installed when it is first needed.
     pub install_agents: bool,
     /// What becomes of requests for permissions and answers that nobody answers.
-    pub unattended: Unattended,
+    pub unattended: UnattendedSetting,
     /// What becomes of a client's request for files outside of the sessions' directories.
-    pub grants: GrantSetting,
+    pub file_grants: FileGrantSetting,
     /// Where sessions may work; anywhere if there are none.
     pub session_roots: Vec<PathBuf>,
     /// The host's own directories and files; no permission mode allows them, no session works there and no client reaches them.
-    pub private: Vec<PathBuf>,
+    pub private_paths: Vec<PathBuf>,
     /// Folders whose own configuration applies without a decision, with their subfolders.
     pub trusted_folders: Vec<PathBuf>,
     /// The permission mode of sessions that do not name one.
@@ -145,7 +146,7 @@ pub struct TlsFiles {
 
 /// Where browsers find a host's page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageAt {
+pub struct PageEndpoint {
     /// Where it listens for them, with the real port.
     pub addr: SocketAddr,
     /// Whether by TLS.
@@ -156,7 +157,7 @@ pub struct PageAt {
 
 /// What becomes of a client's request for files outside of the sessions' directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GrantSetting {
+pub enum FileGrantSetting {
     /// It is refused.
     #[default]
     Never,
@@ -168,49 +169,49 @@ pub enum GrantSetting {
 
 /// How long and how many agents are kept; what is absent is as usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FleetOptions {
+pub struct AgentPoolOptions {
     /// How long an agent is kept after its last turn.
-    pub idle: Option<Duration>,
+    pub idle_timeout: Option<Duration>,
     /// How long at most, if work in the background or an open question keeps it.
-    pub idle_max: Option<Duration>,
+    pub max_idle_timeout: Option<Duration>,
     /// How long an agent that works may say nothing before its turn is shown as stalled.
-    pub stall: Option<Duration>,
+    pub stall_timeout: Option<Duration>,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Option<Duration>,
     /// What becomes of background work when a turn is stopped.
-    pub background_on_stop: BackgroundOnStop,
+    pub background_on_stop: BackgroundOnStopSetting,
     /// Which sessions are listed that were led elsewhere; what clients want, if it is absent.
-    pub show_external: Option<&'static str>,
+    pub external_session_filter: Option<&'static str>,
     /// How long a client may be away before it is no longer part of its sessions.
-    pub absence: Option<Duration>,
+    pub client_disconnect_grace: Option<Duration>,
     /// How many agents there may be.
     pub max_agents: Option<usize>,
     /// How many of them may be opened ahead.
-    pub max_warm: Option<usize>,
+    pub max_prewarmed_agents: Option<usize>,
     /// How many messages may wait in one chat.
-    pub max_queue: Option<usize>,
+    pub max_queued_messages: Option<usize>,
     /// How many ended turns of an open chat memory holds.
-    pub turns_in_memory: Option<usize>,
+    pub max_turns_in_memory: Option<usize>,
     /// Whether agents are opened ahead, when a client looks at a session.
-    pub warm: bool,
+    pub prewarm_agents: bool,
 }
 
 /// What terminals are made of; what is absent is as usual.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TerminalOptions {
     /// Whether there are none.
-    pub off: bool,
+    pub is_disabled: bool,
     /// The shell, if not the user's own.
     pub shell: Option<PathBuf>,
     /// How many there may be.
-    pub max: Option<usize>,
+    pub max_terminals: Option<usize>,
     /// How many bytes of each one's contents are kept.
-    pub scrollback: Option<usize>,
+    pub scrollback_bytes: Option<usize>,
 }
 
 /// What becomes of background work when a turn is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BackgroundOnStop {
+pub enum BackgroundOnStopSetting {
     /// It goes on.
     #[default]
     Keep,
@@ -222,7 +223,7 @@ pub enum BackgroundOnStop {
 
 /// What becomes of requests that nobody answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unattended {
+pub enum UnattendedSetting {
     /// They wait.
     #[default]
     Wait,
@@ -234,7 +235,7 @@ pub enum Unattended {
 
 /// What accepted messages survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
+pub enum DurabilitySetting {
     /// The death of the host.
     #[default]
     Normal,
@@ -261,7 +262,7 @@ pub trait RunningHost: Send + Sync {
     /// Where programs on this machine connect, without TLS, with the real port.
     fn local_addr(&self) -> SocketAddr;
     /// Where browsers connect, if it has a page for them.
-    fn page(&self) -> Option<PageAt> {
+    fn page(&self) -> Option<PageEndpoint> {
         None
     }
     /// Exchanges upstreams, limits, prices and betas while everything runs; an upstream that is the same stays the same.
@@ -272,9 +273,9 @@ pub trait RunningHost: Send + Sync {
     /// Stops accepting, ends turns as cancelled, flushes, closes agents; returns when nothing is left.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
     /// How many clients are connected now.
-    fn clients(&self) -> usize;
+    fn client_count(&self) -> usize;
     /// Resolves at the next change of [`clients`](Self::clients) after the call.
-    fn client_left(&self) -> BoxFuture<'_, ()>;
+    fn client_count_changed(&self) -> BoxFuture<'_, ()>;
     /// What the host knows about itself that AHP does not carry.
     fn diagnostics(&self) -> HostDiagnostics;
 }
@@ -283,14 +284,14 @@ pub trait RunningHost: Send + Sync {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostDiagnostics {
     /// The agent processes that run now.
-    pub agents: Vec<AgentDiag>,
+    pub agents: Vec<AgentDiagnostics>,
     /// Requests that the gateway has answered or is answering.
     pub gateway_requests: u64,
 }
 
 /// One agent process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentDiag {
+pub struct AgentDiagnostics {
     /// The session's URI.
     pub session: String,
     /// The process id.
@@ -315,14 +316,14 @@ pub trait DoctorCheck: Send + Sync {
     /// A short name for the left column.
     fn name(&self) -> &str;
     /// Looks, changes nothing.
-    fn run(&self) -> BoxFuture<'_, Vec<Finding>>;
+    fn run(&self) -> BoxFuture<'_, Vec<DoctorFinding>>;
 }
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// How bad it is.
-    pub level: Level,
+    pub level: FindingSeverity,
     /// One sentence.
     pub text: String,
     /// What to do about it.
@@ -330,27 +331,27 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     /// All is well.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { level: Level::Ok, text: text.into(), fix: None }
+        Self { level: FindingSeverity::Ok, text: text.into(), fix: None }
     }
 
     /// Usable, but worth knowing.
     pub fn warning(text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { level: Level::Warning, text: text.into(), fix: Some(fix.into()) }
+        Self { level: FindingSeverity::Warning, text: text.into(), fix: Some(fix.into()) }
     }
 
     /// Hostler cannot work like this.
     pub fn problem(text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { level: Level::Problem, text: text.into(), fix: Some(fix.into()) }
+        Self { level: FindingSeverity::Problem, text: text.into(), fix: Some(fix.into()) }
     }
 }
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum FindingSeverity {
     /// All is well.
     Ok,
     /// Usable, but worth knowing.

@@ -32,9 +32,9 @@ pub struct ProxyOptions {
     /// Where to count what is used, if anything is limited. Exists, is private, and is locked by the caller.
     pub ledger_dir: Option<std::path::PathBuf>,
     /// Whether `/metrics` and `/healthz` are served.
-    pub metrics: bool,
+    pub serve_metrics: bool,
     /// Is told about every request that is over.
-    pub requests: Option<RequestSink>,
+    pub request_sink: Option<RequestSink>,
 }
 
 impl fmt::Debug for ProxyOptions {
@@ -44,18 +44,18 @@ impl fmt::Debug for ProxyOptions {
             .field("allowed_hosts", &self.allowed_hosts)
             .field("gateway", &self.gateway)
             .field("ledger_dir", &self.ledger_dir)
-            .field("metrics", &self.metrics)
-            .field("requests", &self.requests.is_some())
+            .field("metrics", &self.serve_metrics)
+            .field("requests", &self.request_sink.is_some())
             .finish_non_exhaustive()
     }
 }
 
 /// Takes what became of requests. Called on their way: be quick.
-pub type RequestSink = Arc<dyn Fn(RequestLine) + Send + Sync>;
+pub type RequestSink = Arc<dyn Fn(FinishedRequestRecord) + Send + Sync>;
 
 /// What became of a request. Holds nothing of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestLine {
+pub struct FinishedRequestRecord {
     /// The method, such as `POST`.
     pub method: String,
     /// The path without its query.
@@ -71,7 +71,7 @@ pub struct RequestLine {
     /// Tokens that were read, from the cache too, and written.
     pub tokens: (u64, u64),
     /// How it ended, in a word.
-    pub ending: &'static str,
+    pub outcome: &'static str,
 }
 
 /// A gateway that accepts connections.

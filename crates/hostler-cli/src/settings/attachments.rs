@@ -1,52 +1,58 @@
 //! `[attachments]`: the most that a message may carry, and that sessions may keep.
 
-use hostler_attachments::Limits;
+use hostler_attachments::AttachmentLimits;
 
-use super::resolve::Layers;
-use super::values::{parse_above_zero, parse_size};
-use super::{Key, SettingsError};
+use super::parse_values::{parse_positive_count, parse_size};
+use super::resolve::SettingLayers;
+use super::{SettingKey, SettingsError};
 
-impl Layers {
-    pub(super) fn attachments(&self) -> Result<Limits, SettingsError> {
-        let usual = Limits::default();
+impl SettingLayers {
+    pub(super) fn attachment_limits(&self) -> Result<AttachmentLimits, SettingsError> {
+        let usual = AttachmentLimits::default();
         let bytes = |key, usual| Ok(self.text(key, parse_bytes)?.unwrap_or(usual));
-        let count = |key, usual| Ok(self.text(key, parse_above_zero)?.unwrap_or(usual));
-        let limits = Limits {
-            files: count(Key::AttachedFiles, usual.files)?,
-            file_bytes: bytes(Key::AttachedFileSize, usual.file_bytes)?,
-            total_bytes: bytes(Key::AttachedTotalSize, usual.total_bytes)?,
-            pixels: self.text(Key::AttachedPixels, parse_above_zero)?.map_or(usual.pixels, |pixels| pixels as u64),
-            edge: self.text(Key::AttachedEdge, parse_edge)?.unwrap_or(usual.edge),
-            image_bytes: bytes(Key::AttachedImageSize, usual.image_bytes)?,
-            pdf_pages: count(Key::AttachedPdfPages, usual.pdf_pages)?,
-            images: count(Key::AttachedImages, usual.images)?,
-            request_bytes: bytes(Key::AttachedRequestSize, usual.request_bytes)?,
+        let count = |key, usual| Ok(self.text(key, parse_positive_count)?.unwrap_or(usual));
+        let limits = AttachmentLimits {
+            files: count(SettingKey::AttachmentFiles, usual.files)?,
+            file_bytes: bytes(SettingKey::AttachmentFileSize, usual.file_bytes)?,
+            total_bytes: bytes(SettingKey::AttachmentTotalSize, usual.total_bytes)?,
+            image_pixels: self
+                .text(SettingKey::AttachmentPixels, parse_positive_count)?
+                .map_or(usual.image_pixels, |pixels| pixels as u64),
+            image_edge_pixels: self.text(SettingKey::AttachmentEdge, parse_edge)?.unwrap_or(usual.image_edge_pixels),
+            image_bytes: bytes(SettingKey::AttachmentImageSize, usual.image_bytes)?,
+            pdf_pages: count(SettingKey::AttachmentPdfPages, usual.pdf_pages)?,
+            images_per_request: count(SettingKey::AttachmentImages, usual.images_per_request)?,
+            request_bytes: bytes(SettingKey::AttachmentRequestSize, usual.request_bytes)?,
             ..usual
         };
         if limits.file_bytes > limits.total_bytes {
-            let (key, expected) = match self.get(Key::AttachedFileSize) {
-                Some(_) => {
-                    (Key::AttachedFileSize, format!("not more than all files may be, {} bytes", limits.total_bytes))
-                }
-                None => (Key::AttachedTotalSize, format!("not less than one file may be, {} bytes", limits.file_bytes)),
+            let (key, expected) = match self.get(SettingKey::AttachmentFileSize) {
+                Some(_) => (
+                    SettingKey::AttachmentFileSize,
+                    format!("not more than all files may be, {} bytes", limits.total_bytes),
+                ),
+                None => (
+                    SettingKey::AttachmentTotalSize,
+                    format!("not less than one file may be, {} bytes", limits.file_bytes),
+                ),
             };
-            return Err(self.nonsense(key, expected));
+            return Err(self.invalid_limit(key, expected));
         }
         Ok(limits)
     }
 
     /// How many bytes the contents that sessions keep may be together.
-    pub(super) fn quota(&self) -> Result<Option<u64>, SettingsError> {
-        let quota = self.text(Key::AttachedQuota, parse_size)?;
-        let total = self.attachments()?.total_bytes;
+    pub(super) fn content_quota_bytes(&self) -> Result<Option<u64>, SettingsError> {
+        let quota = self.text(SettingKey::AttachmentQuota, parse_size)?;
+        let total = self.attachment_limits()?.total_bytes;
         if quota.is_some_and(|quota| quota < total as u64) {
             let expected = format!("not less than one message may carry, {total} bytes");
-            return Err(self.nonsense(Key::AttachedQuota, expected));
+            return Err(self.invalid_limit(SettingKey::AttachmentQuota, expected));
         }
         Ok(quota)
     }
 
-    fn nonsense(&self, key: Key, expected: String) -> SettingsError {
+    fn invalid_limit(&self, key: SettingKey, expected: String) -> SettingsError {
         let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
         SettingsError::Invalid { origin, expected }
     }
@@ -57,8 +63,8 @@ pub(super) fn parse_bytes(text: &str) -> Result<usize, String> {
 }
 
 fn parse_edge(text: &str) -> Result<u32, String> {
-    let edge = text.parse().ok().filter(|edge| (1..=Limits::HARD_EDGE).contains(edge));
-    edge.ok_or_else(|| format!("a number of pixels from 1 to {}", Limits::HARD_EDGE))
+    let edge = text.parse().ok().filter(|edge| (1..=AttachmentLimits::MAX_IMAGE_EDGE_PIXELS).contains(edge));
+    edge.ok_or_else(|| format!("a number of pixels from 1 to {}", AttachmentLimits::MAX_IMAGE_EDGE_PIXELS))
 }
 
 #[cfg(test)]
@@ -82,21 +88,21 @@ mod tests {
         ";
         let settings = check(&[], &[("HOSTLER_ATTACHMENTS_QUOTA", "1 GiB"), ("HOSTLER_ATTACHMENTS_FILES", "4")], file);
         let settings = settings.unwrap();
-        let expected = Limits {
+        let expected = AttachmentLimits {
             files: 4,
             file_bytes: 2 << 20,
             total_bytes: 4_000_000,
-            pixels: 1000,
-            edge: 2000,
+            image_pixels: 1000,
+            image_edge_pixels: 2000,
             image_bytes: 500_000,
             pdf_pages: 7,
-            images: 8,
+            images_per_request: 8,
             request_bytes: 9_000_000,
-            ..Limits::default()
+            ..AttachmentLimits::default()
         };
-        assert_eq!((settings.attachments, settings.quota), (expected, Some(1 << 30)));
+        assert_eq!((settings.attachment_limits, settings.content_quota_bytes), (expected, Some(1 << 30)));
         let usual = check(&[], &[], "").unwrap();
-        assert_eq!((usual.attachments, usual.quota), (Limits::default(), None));
+        assert_eq!((usual.attachment_limits, usual.content_quota_bytes), (AttachmentLimits::default(), None));
     }
 
     #[test]

@@ -5,13 +5,13 @@
 //! Everything but [`load`] is a function over values.
 
 mod attachments;
-mod file;
+mod config_file;
+mod config_sections;
+mod definitions;
+mod parse_values;
 mod resolve;
-mod sections;
 mod source;
-mod table;
 mod upstreams;
-mod values;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,20 +21,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_attachments::Limits;
+use hostler_attachments::AttachmentLimits;
 use secrecy::SecretString;
 
 use crate::ports::{
-    ClaudeChoice, Durability, FleetOptions, GatewayOptions, GrantSetting, TerminalOptions, TlsFiles, Unattended,
-    VaultSettings,
+    AgentPoolOptions, ClaudeChoice, DurabilitySetting, FileGrantSetting, GatewayOptions, TerminalOptions, TlsFiles,
+    UnattendedSetting, VaultSettings,
 };
 
-pub(crate) use file::ConfigFile;
-pub(crate) use resolve::resolve;
-pub(crate) use source::{Source, Stamp};
-use table::{COUNT, Counts, Kind, SECONDS, SIZE, Setting};
-pub(crate) use table::{Key, TABLE};
-pub(crate) use upstreams::unconfigured;
+pub(crate) use config_file::ConfigFile;
+use definitions::{EXPECTED_COUNT, EXPECTED_SECONDS, EXPECTED_SIZE, SettingDefinition, SettingKind, TakesEffect};
+pub(crate) use definitions::{SETTINGS, SettingKey};
+pub(crate) use resolve::resolve_settings;
+pub(crate) use source::{ConfigFileStamp, SettingsSource};
+pub(crate) use upstreams::unconfigured_upstream;
 
 /// Where the host listens unless it is told otherwise.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8137);
@@ -49,36 +49,36 @@ pub(crate) struct Settings {
     pub(crate) token: TokenChoice,
     pub(crate) state_dir: PathBuf,
     /// Whether the state directory was chosen by the user, wherever.
-    pub(crate) state_dir_given: bool,
+    pub(crate) is_state_dir_explicit: bool,
     /// Upstreams, limits, prices and betas.
     pub(crate) gateway: GatewayOptions,
     /// Whether the default upstream was chosen by a flag.
-    pub(crate) upstream_from_flag: bool,
+    pub(crate) is_upstream_from_flag: bool,
     /// Variables that hold upstreams' credentials.
     pub(crate) credential_variables: Vec<String>,
-    pub(crate) vault: VaultSettings,
+    pub(crate) credential_vault: VaultSettings,
     pub(crate) proxy_listen: SocketAddr,
     pub(crate) log_requests: bool,
     pub(crate) metrics: bool,
     pub(crate) claude: ClaudeChoice,
     /// How long an agent may take to become ready, if not the usual time.
     pub(crate) handshake_timeout: Option<Duration>,
-    pub(crate) fleet: FleetOptions,
-    pub(crate) durability: Durability,
+    pub(crate) agent_pool: AgentPoolOptions,
+    pub(crate) durability: DurabilitySetting,
     /// The most that a message may carry.
-    pub(crate) attachments: Limits,
+    pub(crate) attachment_limits: AttachmentLimits,
     /// How many bytes the contents that sessions keep may be together, if not as many as usual.
-    pub(crate) quota: Option<u64>,
+    pub(crate) content_quota_bytes: Option<u64>,
     pub(crate) agent_env: Vec<(String, SecretString)>,
-    pub(crate) allow_bypass: bool,
-    pub(crate) no_commands: bool,
+    pub(crate) allow_bypass_permissions: bool,
+    pub(crate) disable_shell_commands: bool,
     pub(crate) terminals: TerminalOptions,
     pub(crate) install_agents: bool,
     /// The editors' directories in which the host is announced.
-    pub(crate) announce_to: Vec<PathBuf>,
-    pub(crate) unattended: Unattended,
+    pub(crate) editor_data_dirs: Vec<PathBuf>,
+    pub(crate) unattended: UnattendedSetting,
     /// What becomes of requests for files outside of the sessions' directories.
-    pub(crate) grants: GrantSetting,
+    pub(crate) file_grants: FileGrantSetting,
     /// Where sessions may work; anywhere if there are none.
     pub(crate) session_roots: Vec<PathBuf>,
     /// Folders whose own configuration applies without a decision, with their subfolders.
@@ -90,7 +90,7 @@ pub(crate) struct Settings {
     pub(crate) public_url: Option<String>,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) exit_on_stdin_eof: bool,
-    pub(crate) log: String,
+    pub(crate) log_filter: String,
     pub(crate) model: Option<String>,
     pub(crate) permission_mode: Option<String>,
     pub(crate) cwd: PathBuf,
@@ -98,11 +98,11 @@ pub(crate) struct Settings {
     /// Sentences about what was ignored.
     pub(crate) warnings: Vec<String>,
     /// What counts from the next start only, by its name.
-    pub(crate) restart: BTreeMap<&'static str, Value>,
+    pub(crate) restart_settings: BTreeMap<&'static str, SettingValue>,
     /// Where to read all this again, if it is to follow the file.
-    pub(crate) source: Option<Arc<Source>>,
+    pub(crate) source: Option<Arc<SettingsSource>>,
     /// The file as it was read.
-    pub(crate) stamp: Option<Stamp>,
+    pub(crate) config_stamp: Option<ConfigFileStamp>,
 }
 
 impl fmt::Debug for Settings {
@@ -119,25 +119,25 @@ impl fmt::Debug for Settings {
 #[derive(Debug, Clone)]
 pub(crate) enum TokenChoice {
     /// The one that the state directory keeps.
-    Kept,
+    StateDirectory,
     /// This one.
     Given(SecretString),
     /// The one in this file.
     File(PathBuf),
     /// None at all.
-    Off,
+    Disabled,
 }
 
 /// The variable of a setting.
-pub(crate) fn variable(name: &str) -> String {
+pub(crate) fn environment_variable(name: &str) -> String {
     format!("HOSTLER_{}", name.to_uppercase().replace(['-', '.'], "_"))
 }
 
 /// A value as it was written. It may be a token: never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum SettingValue {
     Text(OsString),
-    Switch(bool),
+    Flag(bool),
     List(Vec<String>),
 }
 
@@ -177,7 +177,7 @@ pub enum SettingsError {
     #[error(
         "A host without a token answers to loopback names only, and {0} adds another: remove it, or give the host a token."
     )]
-    NoTokenWithName(String),
+    NoTokenWithHostName(String),
     /// The configuration file cannot be read.
     #[error("The configuration file {path} cannot be read: {source}")]
     Unreadable {

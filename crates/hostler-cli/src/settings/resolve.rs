@@ -6,51 +6,53 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::attachments::parse_bytes;
-use super::sections::{KeySetting, UpstreamSection};
-use super::upstreams::{self, Chosen};
-use super::values::{
-    parse_above_zero, parse_background, parse_base, parse_claude, parse_count, parse_durability, parse_grants,
-    parse_listen, parse_seconds, parse_shown, parse_store, parse_text, parse_unattended, parse_url, parse_window,
+use super::config_sections::{UpstreamKeySource, UpstreamSection};
+use super::parse_values::{
+    parse_background_on_stop, parse_base_url, parse_claude, parse_count, parse_credential_store, parse_durability,
+    parse_external_session_filter, parse_file_grants, parse_listen, parse_positive_count, parse_seconds,
+    parse_seconds_or_zero, parse_text, parse_unattended, parse_url,
 };
+use super::upstreams::{self, DefaultUpstreamChoice};
 use super::{
-    ConfigFile, Counts, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, Setting, Settings, SettingsError, TABLE,
-    TokenChoice, Value,
+    ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, SETTINGS, SettingDefinition, SettingKey, SettingKind,
+    SettingValue, Settings, SettingsError, TakesEffect, TokenChoice,
 };
 use crate::environment::HostEnvironment;
 use crate::ports::{
-    FleetOptions, GatewayOptions, TerminalOptions, TlsFiles, Unattended, UpstreamKind, UpstreamSpec, VaultSettings,
+    AgentPoolOptions, GatewayOptions, TerminalOptions, TlsFiles, UnattendedSetting, UpstreamKind, UpstreamSpec,
+    VaultSettings,
 };
-use crate::state::{editors, is_token};
+use crate::state::{editor_data_dirs, is_valid_token};
 
 /// Joins the three places where settings are given. Pure: the environment is a value.
-pub(crate) fn resolve(
-    flags: Vec<(Key, Value)>,
+pub(crate) fn resolve_settings(
+    flags: Vec<(SettingKey, SettingValue)>,
     environment: &HostEnvironment,
     file: ConfigFile,
 ) -> Result<Settings, SettingsError> {
     let ConfigFile { values, agent_env, upstreams, limits, prices, mut warnings } = file;
-    let layers = Layers { flags: from_flags(flags), variables: from_variables(environment)?, file: values };
-    let listen = layers.text(Key::Listen, parse_listen)?.unwrap_or(DEFAULT_LISTEN);
+    let layers = SettingLayers { flags: flag_layer(flags), variables: variable_layer(environment)?, file: values };
+    let listen = layers.text(SettingKey::Listen, parse_listen)?.unwrap_or(DEFAULT_LISTEN);
     let token = layers.token(environment)?;
-    if matches!(token, TokenChoice::Off) && !listen.ip().is_loopback() {
+    if matches!(token, TokenChoice::Disabled) && !listen.ip().is_loopback() {
         return Err(SettingsError::NoTokenOffLoopback(listen));
     }
-    let named = [Key::PublicUrl, Key::AllowedHosts].into_iter().find_map(|key| match layers.get(key) {
-        Some((Value::List(names), _)) if names.is_empty() => None,
+    let named = [SettingKey::PublicUrl, SettingKey::AllowedHosts].into_iter().find_map(|key| match layers.get(key) {
+        Some((SettingValue::List(names), _)) if names.is_empty() => None,
         named => named.map(|(_, origin)| origin.clone()),
     });
-    if let (TokenChoice::Off, Some(origin)) = (&token, named) {
-        return Err(SettingsError::NoTokenWithName(origin));
+    if let (TokenChoice::Disabled, Some(origin)) = (&token, named) {
+        return Err(SettingsError::NoTokenWithHostName(origin));
     }
     let credential_variables = credential_variables(&upstreams);
     let upstreams = layers.upstreams(upstreams, environment, &mut warnings)?;
-    let allowed_betas = layers.get(Key::AllowedBetas).map(|_| layers.list(Key::AllowedBetas));
-    let state_dir = layers.path(Key::StateDir, environment);
+    let allowed_betas = layers.get(SettingKey::AllowedBetas).map(|_| layers.list(SettingKey::AllowedBetas));
+    let state_dir = layers.path(SettingKey::StateDir, environment);
     let state_dir_given = state_dir.is_some();
     let state_dir = state_dir.unwrap_or_else(|| environment.xdg_state.join("hostler"));
-    let patience = layers.text(Key::UnattendedAfter, parse_seconds)?;
-    let unattended = match layers.text(Key::Unattended, parse_unattended)?.unwrap_or_default() {
-        Unattended::Deny(_) => Unattended::Deny(patience),
+    let patience = layers.text(SettingKey::UnattendedAfter, parse_seconds)?;
+    let unattended = match layers.text(SettingKey::Unattended, parse_unattended)?.unwrap_or_default() {
+        UnattendedSetting::Deny(_) => UnattendedSetting::Deny(patience),
         // A time after which nothing happens is a mistake.
         other if patience.is_some() => {
             warnings.push("`unattended-after` has no effect without `unattended = \"deny\"`.".to_owned());
@@ -58,84 +60,88 @@ pub(crate) fn resolve(
         }
         other => other,
     };
-    let store = layers.text(Key::CredentialStore, parse_store)?.unwrap_or_default();
+    let store = layers.text(SettingKey::CredentialStore, parse_credential_store)?.unwrap_or_default();
     Ok(Settings {
         listen,
         token,
-        state_dir_given,
-        vault: VaultSettings { directory: state_dir.join("credentials"), store },
+        is_state_dir_explicit: state_dir_given,
+        credential_vault: VaultSettings { directory: state_dir.join("credentials"), store },
         state_dir,
         gateway: GatewayOptions { upstreams, allowed_betas, limits, prices },
-        upstream_from_flag: layers.flags.contains_key(&Key::Upstream),
+        is_upstream_from_flag: layers.flags.contains_key(&SettingKey::Upstream),
         credential_variables,
-        proxy_listen: layers.text(Key::ProxyListen, parse_listen)?.unwrap_or(DEFAULT_PROXY_LISTEN),
-        log_requests: layers.switch(Key::LogRequests),
-        metrics: layers.switch(Key::Metrics),
-        restart: layers.restart(&agent_env),
-        claude: layers.text(Key::Claude, |text| Ok(parse_claude(text, environment)))?.unwrap_or_default(),
-        handshake_timeout: layers.text(Key::HandshakeTimeout, parse_seconds)?,
-        fleet: layers.fleet(&mut warnings)?,
-        durability: layers.text(Key::Durability, parse_durability)?.unwrap_or_default(),
-        attachments: layers.attachments()?,
-        quota: layers.quota()?,
+        proxy_listen: layers.text(SettingKey::ProxyListen, parse_listen)?.unwrap_or(DEFAULT_PROXY_LISTEN),
+        log_requests: layers.flag(SettingKey::LogRequests),
+        metrics: layers.flag(SettingKey::Metrics),
+        restart_settings: layers.restart_settings(&agent_env),
+        claude: layers.text(SettingKey::Claude, |text| Ok(parse_claude(text, environment)))?.unwrap_or_default(),
+        handshake_timeout: layers.text(SettingKey::HandshakeTimeout, parse_seconds)?,
+        agent_pool: layers.agent_pool(&mut warnings)?,
+        durability: layers.text(SettingKey::Durability, parse_durability)?.unwrap_or_default(),
+        attachment_limits: layers.attachment_limits()?,
+        content_quota_bytes: layers.content_quota_bytes()?,
         agent_env,
-        allow_bypass: layers.switch(Key::AllowBypass),
-        no_commands: layers.switch(Key::NoCommands),
+        allow_bypass_permissions: layers.flag(SettingKey::AllowBypassPermissions),
+        disable_shell_commands: layers.flag(SettingKey::DisableShellCommands),
         terminals: layers.terminals(environment)?,
-        install_agents: layers.switch(Key::InstallAgents),
-        announce_to: layers.announce_to(environment),
+        install_agents: layers.flag(SettingKey::InstallAgents),
+        editor_data_dirs: layers.editor_data_dirs(environment),
         unattended,
-        grants: layers.text(Key::GrantFiles, parse_grants)?.unwrap_or_default(),
+        file_grants: layers.text(SettingKey::FileGrants, parse_file_grants)?.unwrap_or_default(),
         session_roots: layers.session_roots(environment)?,
-        trusted_folders: layers.folders(Key::TrustedFolders)?,
-        allowed_origins: layers.list(Key::AllowedOrigins),
-        allowed_hosts: layers.list(Key::AllowedHosts),
-        trusted_proxies: layers.addresses(Key::TrustedProxies)?,
-        public_url: layers.text(Key::PublicUrl, parse_base)?,
+        trusted_folders: layers.absolute_paths(SettingKey::TrustedFolders)?,
+        allowed_origins: layers.list(SettingKey::AllowedOrigins),
+        allowed_hosts: layers.list(SettingKey::AllowedHosts),
+        trusted_proxies: layers.ip_addresses(SettingKey::TrustedProxies)?,
+        public_url: layers.text(SettingKey::PublicUrl, parse_base_url)?,
         tls: layers.tls(environment)?,
-        exit_on_stdin_eof: layers.switch(Key::ExitOnStdinEof),
-        log: layers.text(Key::Log, parse_text)?.unwrap_or_else(|| "warn".to_owned()),
-        model: layers.text(Key::Model, parse_text)?,
-        permission_mode: layers.text(Key::PermissionMode, parse_text)?,
-        cwd: layers.path(Key::Cwd, environment).unwrap_or_else(|| environment.current_dir.clone()),
-        json: layers.switch(Key::Json),
+        exit_on_stdin_eof: layers.flag(SettingKey::ExitOnStdinEof),
+        log_filter: layers.text(SettingKey::Log, parse_text)?.unwrap_or_else(|| "warn".to_owned()),
+        model: layers.text(SettingKey::Model, parse_text)?,
+        permission_mode: layers.text(SettingKey::PermissionMode, parse_text)?,
+        cwd: layers.path(SettingKey::Cwd, environment).unwrap_or_else(|| environment.current_dir.clone()),
+        json: layers.flag(SettingKey::Json),
         warnings,
         source: None,
-        stamp: None,
+        config_stamp: None,
     })
 }
 
-type Layer = BTreeMap<Key, (Value, String)>;
+type SettingLayer = BTreeMap<SettingKey, (SettingValue, String)>;
 
-pub(super) struct Layers {
-    flags: Layer,
-    variables: Layer,
-    file: Layer,
+pub(super) struct SettingLayers {
+    flags: SettingLayer,
+    variables: SettingLayer,
+    file: SettingLayer,
 }
 
-impl Layers {
+impl SettingLayers {
     /// The editors' directories in which the host is announced.
-    fn announce_to(&self, environment: &HostEnvironment) -> Vec<PathBuf> {
-        if self.switch(Key::NoAnnounce) {
+    fn editor_data_dirs(&self, environment: &HostEnvironment) -> Vec<PathBuf> {
+        if self.flag(SettingKey::DisableEditorAnnouncement) {
             return Vec::new();
         }
-        match self.get(Key::AnnounceTo) {
-            Some(_) => self.list(Key::AnnounceTo).iter().map(|path| environment.absolute(Path::new(path))).collect(),
-            None => editors(&environment.xdg_config),
+        match self.get(SettingKey::EditorDataDirs) {
+            Some(_) => self
+                .list(SettingKey::EditorDataDirs)
+                .iter()
+                .map(|path| environment.resolve_path(Path::new(path)))
+                .collect(),
+            None => editor_data_dirs(&environment.xdg_config),
         }
     }
 
     /// The winning value of a setting and where it was given.
-    pub(super) fn get(&self, key: Key) -> Option<&(Value, String)> {
+    pub(super) fn get(&self, key: SettingKey) -> Option<&(SettingValue, String)> {
         [&self.flags, &self.variables, &self.file].into_iter().find_map(|layer| layer.get(&key))
     }
 
     pub(super) fn text<T>(
         &self,
-        key: Key,
+        key: SettingKey,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>, SettingsError> {
-        let Some((Value::Text(text), origin)) = self.get(key) else {
+        let Some((SettingValue::Text(text), origin)) = self.get(key) else {
             return Ok(None);
         };
         let parsed = match text.to_str() {
@@ -145,26 +151,26 @@ impl Layers {
         parsed.map(Some).map_err(|expected| SettingsError::Invalid { origin: origin.clone(), expected })
     }
 
-    fn path(&self, key: Key, environment: &HostEnvironment) -> Option<PathBuf> {
+    fn path(&self, key: SettingKey, environment: &HostEnvironment) -> Option<PathBuf> {
         match self.get(key) {
-            Some((Value::Text(text), _)) => Some(environment.absolute(Path::new(text))),
+            Some((SettingValue::Text(text), _)) => Some(environment.resolve_path(Path::new(text))),
             _ => None,
         }
     }
 
-    fn switch(&self, key: Key) -> bool {
-        matches!(self.get(key), Some((Value::Switch(true), _)))
+    fn flag(&self, key: SettingKey) -> bool {
+        matches!(self.get(key), Some((SettingValue::Flag(true), _)))
     }
 
-    fn list(&self, key: Key) -> Vec<String> {
+    fn list(&self, key: SettingKey) -> Vec<String> {
         match self.get(key) {
-            Some((Value::List(items), _)) => items.clone(),
+            Some((SettingValue::List(items), _)) => items.clone(),
             _ => Vec::new(),
         }
     }
 
     /// Absolute paths: a relative one would name another folder wherever a command is started.
-    fn folders(&self, key: Key) -> Result<Vec<PathBuf>, SettingsError> {
+    fn absolute_paths(&self, key: SettingKey) -> Result<Vec<PathBuf>, SettingsError> {
         let folders: Vec<PathBuf> = self.list(key).into_iter().map(PathBuf::from).collect();
         if folders.iter().all(|folder| folder.is_absolute()) {
             return Ok(folders);
@@ -173,7 +179,7 @@ impl Layers {
         Err(SettingsError::Invalid { origin, expected: "a list of absolute paths such as /ci/work".to_owned() })
     }
 
-    fn addresses(&self, key: Key) -> Result<Vec<IpAddr>, SettingsError> {
+    fn ip_addresses(&self, key: SettingKey) -> Result<Vec<IpAddr>, SettingsError> {
         let addresses: Result<Vec<IpAddr>, _> = self.list(key).iter().map(|text| text.parse()).collect();
         addresses.map_err(|_| {
             let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
@@ -183,7 +189,9 @@ impl Layers {
 
     /// Where sessions may work. A path that depends on where the host was started is no boundary.
     fn session_roots(&self, environment: &HostEnvironment) -> Result<Vec<PathBuf>, SettingsError> {
-        let Some((Value::List(roots), origin)) = self.get(Key::SessionRoots) else { return Ok(Vec::new()) };
+        let Some((SettingValue::List(roots), origin)) = self.get(SettingKey::SessionRoots) else {
+            return Ok(Vec::new());
+        };
         let absolute = |root: &String| match root.strip_prefix("~/") {
             Some(below) => Some(environment.home.join(below)),
             None if root == "~" => Some(environment.home.clone()),
@@ -198,15 +206,15 @@ impl Layers {
 
     /// Certificate and key, which are worth nothing without each other.
     fn tls(&self, environment: &HostEnvironment) -> Result<Option<TlsFiles>, SettingsError> {
-        let alone = |key: Key, other: &str| {
+        let alone = |key: SettingKey, other: &str| {
             let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
             SettingsError::Invalid { origin, expected: format!("given together with {other}") }
         };
-        match (self.path(Key::TlsCert, environment), self.path(Key::TlsSecret, environment)) {
+        match (self.path(SettingKey::TlsCert, environment), self.path(SettingKey::TlsKey, environment)) {
             (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(alone(Key::TlsCert, "tls-key")),
-            (None, Some(_)) => Err(alone(Key::TlsSecret, "tls-cert")),
+            (Some(_), None) => Err(alone(SettingKey::TlsCert, "tls-key")),
+            (None, Some(_)) => Err(alone(SettingKey::TlsKey, "tls-cert")),
         }
     }
 
@@ -218,48 +226,50 @@ impl Layers {
         warnings: &mut Vec<String>,
     ) -> Result<Vec<UpstreamSpec>, SettingsError> {
         let names: Vec<String> = sections.iter().map(|section| section.name.clone()).collect();
-        let chosen = self.text(Key::Upstream, parse_text)?;
-        let url = self.text(Key::UpstreamUrl, parse_url)?;
+        let chosen = self.text(SettingKey::Upstream, parse_text)?;
+        let url = self.text(SettingKey::UpstreamUrl, parse_url)?;
         let name = chosen.as_deref().unwrap_or(UpstreamKind::Anthropic.as_str());
         let origin = |key| self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
-        let Some((specs, url_ignored)) = upstreams::upstreams(Chosen { name, url }, sections, environment) else {
+        let Some((specs, url_ignored)) =
+            upstreams::resolve_upstreams(DefaultUpstreamChoice { name, url }, sections, environment)
+        else {
             let kinds = UpstreamKind::ALL.map(UpstreamKind::as_str).map(str::to_owned).to_vec();
-            let own = names.into_iter().filter(|name| UpstreamKind::named(name).is_none()).collect();
+            let own = names.into_iter().filter(|name| UpstreamKind::from_name(name).is_none()).collect();
             let expected = format!("one of {}", [kinds, own].concat().join(", "));
-            return Err(SettingsError::Invalid { origin: origin(Key::Upstream), expected });
+            return Err(SettingsError::Invalid { origin: origin(SettingKey::Upstream), expected });
         };
         if url_ignored {
-            warnings.push(format!("{} means nothing to the scripted model; ignored.", origin(Key::UpstreamUrl)));
+            warnings.push(format!("{} means nothing to the scripted model; ignored.", origin(SettingKey::UpstreamUrl)));
         }
         Ok(specs)
     }
 
     /// How long and how many agents are kept.
-    fn fleet(&self, warnings: &mut Vec<String>) -> Result<FleetOptions, SettingsError> {
+    fn agent_pool(&self, warnings: &mut Vec<String>) -> Result<AgentPoolOptions, SettingsError> {
         let origin = |key| self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
-        let fleet = FleetOptions {
-            idle: self.text(Key::Idle, parse_seconds)?,
-            idle_max: self.text(Key::IdleMax, parse_seconds)?,
-            stall: self.text(Key::Stall, parse_window)?,
-            interrupt_grace: self.text(Key::InterruptGrace, parse_seconds)?,
-            background_on_stop: self.text(Key::BackgroundOnStop, parse_background)?.unwrap_or_default(),
-            show_external: self.text(Key::ShowExternalSessions, parse_shown)?,
-            absence: self.text(Key::Absence, parse_seconds)?,
-            max_agents: self.text(Key::MaxAgents, parse_above_zero)?,
-            max_warm: self.text(Key::MaxWarm, parse_count)?,
-            warm: self.switch(Key::Warm),
-            max_queue: self.text(Key::MaxQueue, parse_above_zero)?,
-            turns_in_memory: self.text(Key::TurnsInMemory, parse_above_zero)?,
+        let fleet = AgentPoolOptions {
+            idle_timeout: self.text(SettingKey::IdleTimeout, parse_seconds)?,
+            max_idle_timeout: self.text(SettingKey::MaxIdleTimeout, parse_seconds)?,
+            stall_timeout: self.text(SettingKey::StallTimeout, parse_seconds_or_zero)?,
+            interrupt_grace: self.text(SettingKey::InterruptGrace, parse_seconds)?,
+            background_on_stop: self.text(SettingKey::BackgroundOnStop, parse_background_on_stop)?.unwrap_or_default(),
+            external_session_filter: self.text(SettingKey::ShowExternalSessions, parse_external_session_filter)?,
+            client_disconnect_grace: self.text(SettingKey::ClientDisconnectGrace, parse_seconds)?,
+            max_agents: self.text(SettingKey::MaxAgents, parse_positive_count)?,
+            max_prewarmed_agents: self.text(SettingKey::MaxPrewarmedAgents, parse_count)?,
+            prewarm_agents: self.flag(SettingKey::PrewarmAgents),
+            max_queued_messages: self.text(SettingKey::MaxQueuedMessages, parse_positive_count)?,
+            max_turns_in_memory: self.text(SettingKey::MaxTurnsInMemory, parse_positive_count)?,
         };
-        if fleet.idle_max.zip(fleet.idle).is_some_and(|(most, idle)| most < idle) {
-            let expected = format!("at least as long as {}", origin(Key::Idle));
-            return Err(SettingsError::Invalid { origin: origin(Key::IdleMax), expected });
+        if fleet.max_idle_timeout.zip(fleet.idle_timeout).is_some_and(|(most, idle)| most < idle) {
+            let expected = format!("at least as long as {}", origin(SettingKey::IdleTimeout));
+            return Err(SettingsError::Invalid { origin: origin(SettingKey::MaxIdleTimeout), expected });
         }
-        if fleet.max_warm.zip(fleet.max_agents).is_some_and(|(warm, all)| warm > all) {
-            let expected = format!("not more than {}", origin(Key::MaxAgents));
-            return Err(SettingsError::Invalid { origin: origin(Key::MaxWarm), expected });
+        if fleet.max_prewarmed_agents.zip(fleet.max_agents).is_some_and(|(warm, all)| warm > all) {
+            let expected = format!("not more than {}", origin(SettingKey::MaxAgents));
+            return Err(SettingsError::Invalid { origin: origin(SettingKey::MaxPrewarmedAgents), expected });
         }
-        if fleet.warm && fleet.max_warm == Some(0) {
+        if fleet.prewarm_agents && fleet.max_prewarmed_agents == Some(0) {
             warnings.push("`warm` has no effect with `max-warm = 0`.".to_owned());
         }
         Ok(fleet)
@@ -268,34 +278,36 @@ impl Layers {
     /// What terminals are made of.
     fn terminals(&self, environment: &HostEnvironment) -> Result<TerminalOptions, SettingsError> {
         Ok(TerminalOptions {
-            off: self.switch(Key::NoTerminals),
-            shell: self.path(Key::TerminalShell, environment),
-            max: self.text(Key::MaxTerminals, parse_above_zero)?,
-            scrollback: self.text(Key::TerminalScrollback, parse_bytes)?,
+            is_disabled: self.flag(SettingKey::DisableTerminals),
+            shell: self.path(SettingKey::TerminalShell, environment),
+            max_terminals: self.text(SettingKey::MaxTerminals, parse_positive_count)?,
+            scrollback_bytes: self.text(SettingKey::TerminalScrollback, parse_bytes)?,
         })
     }
 
     /// What a running host cannot change, by name.
-    fn restart(&self, agent_env: &[(String, SecretString)]) -> BTreeMap<&'static str, Value> {
-        let named = TABLE.iter().filter(|setting| setting.counts == Counts::NextStart);
-        let mut fixed: BTreeMap<&'static str, Value> =
+    fn restart_settings(&self, agent_env: &[(String, SecretString)]) -> BTreeMap<&'static str, SettingValue> {
+        let named = SETTINGS.iter().filter(|setting| setting.takes_effect == TakesEffect::OnRestart);
+        let mut fixed: BTreeMap<&'static str, SettingValue> =
             named.filter_map(|setting| Some((setting.name, self.get(setting.key)?.0.clone()))).collect();
         let pairs = agent_env.iter().map(|(name, value)| format!("{name}={}", value.expose_secret()));
-        fixed.insert("agent.env", Value::List(pairs.collect()));
+        fixed.insert("agent.env", SettingValue::List(pairs.collect()));
         fixed
     }
 
     /// Three settings for one question: the highest place that answers it decides, and it answers once.
     fn token(&self, environment: &HostEnvironment) -> Result<TokenChoice, SettingsError> {
         for layer in [&self.flags, &self.variables, &self.file] {
-            let given = [Key::Token, Key::TokenFile, Key::NoToken].into_iter().filter_map(|key| {
+            let given = [SettingKey::Token, SettingKey::TokenFile, SettingKey::NoToken].into_iter().filter_map(|key| {
                 let (value, origin) = layer.get(&key)?;
                 match (key, value) {
-                    (Key::NoToken, Value::Switch(true)) => Some((TokenChoice::Off, origin)),
-                    (Key::TokenFile, Value::Text(path)) => {
-                        Some((TokenChoice::File(environment.absolute(Path::new(path))), origin))
+                    (SettingKey::NoToken, SettingValue::Flag(true)) => Some((TokenChoice::Disabled, origin)),
+                    (SettingKey::TokenFile, SettingValue::Text(path)) => {
+                        Some((TokenChoice::File(environment.resolve_path(Path::new(path))), origin))
                     }
-                    (Key::Token, Value::Text(token)) => Some((TokenChoice::Given(secret(token)), origin)),
+                    (SettingKey::Token, SettingValue::Text(token)) => {
+                        Some((TokenChoice::Given(to_secret(token)), origin))
+                    }
                     _ => None,
                 }
             });
@@ -307,41 +319,43 @@ impl Layers {
                 return Err(SettingsError::Conflict { first: origin.clone(), second: second.clone() });
             }
             if let TokenChoice::Given(token) = &choice
-                && !is_token(token)
+                && !is_valid_token(token)
             {
                 let expected = "letters, digits, `_` and `-` only".to_owned();
                 return Err(SettingsError::Invalid { origin: origin.clone(), expected });
             }
             return Ok(choice);
         }
-        Ok(TokenChoice::Kept)
+        Ok(TokenChoice::StateDirectory)
     }
 }
 
-fn from_flags(flags: Vec<(Key, Value)>) -> Layer {
-    let name = |key: Key| match key {
+fn flag_layer(flags: Vec<(SettingKey, SettingValue)>) -> SettingLayer {
+    let name = |key: SettingKey| match key {
         // The proxy has its own setting for what is the same flag.
-        Key::ProxyListen => "listen",
+        SettingKey::ProxyListen => "listen",
         // In a call it is plain whose URL is meant.
-        Key::PublicUrl => "url",
-        _ => TABLE.iter().find(|setting| setting.key == key).map_or("", |setting| setting.name),
+        SettingKey::PublicUrl => "url",
+        _ => SETTINGS.iter().find(|setting| setting.key == key).map_or("", |setting| setting.name),
     };
     flags.into_iter().map(|(key, value)| (key, (value, format!("--{}", name(key))))).collect()
 }
 
-fn from_variables(environment: &HostEnvironment) -> Result<Layer, SettingsError> {
-    let mut layer = Layer::new();
-    for Setting { key, name, kind, .. } in TABLE {
-        let variable = super::variable(name);
+fn variable_layer(environment: &HostEnvironment) -> Result<SettingLayer, SettingsError> {
+    let mut layer = SettingLayer::new();
+    for SettingDefinition { key, name, kind, .. } in SETTINGS {
+        let variable = super::environment_variable(name);
         let Some(text) = environment.var(&variable) else {
             continue;
         };
         let value = match kind {
-            Kind::Text | Kind::Path | Kind::Seconds | Kind::Count | Kind::Size => Value::Text(text.to_owned()),
-            Kind::List => Value::List(split_list(text)),
-            Kind::Switch => match text.to_str() {
-                Some("1" | "true" | "yes" | "on") => Value::Switch(true),
-                Some("0" | "false" | "no" | "off") => Value::Switch(false),
+            SettingKind::Text | SettingKind::Path | SettingKind::Seconds | SettingKind::Count | SettingKind::Size => {
+                SettingValue::Text(text.to_owned())
+            }
+            SettingKind::List => SettingValue::List(split_list(text)),
+            SettingKind::Flag => match text.to_str() {
+                Some("1" | "true" | "yes" | "on") => SettingValue::Flag(true),
+                Some("0" | "false" | "no" | "off") => SettingValue::Flag(false),
                 _ => {
                     return Err(SettingsError::Invalid { origin: variable, expected: "1 or 0".to_owned() });
                 }
@@ -358,15 +372,15 @@ fn split_list(text: &std::ffi::OsStr) -> Vec<String> {
 
 /// Every variable that holds a credential, or may hold one.
 fn credential_variables(sections: &[UpstreamSection]) -> Vec<String> {
-    let usual = UpstreamKind::ALL.iter().filter_map(|kind| kind.usual_key_variable()).map(str::to_owned);
-    let named = sections.iter().filter_map(|section| match &section.key {
-        Some(KeySetting::Variable { name, .. }) => Some(name.clone()),
+    let usual = UpstreamKind::ALL.iter().filter_map(|kind| kind.default_key_variable()).map(str::to_owned);
+    let named = sections.iter().filter_map(|section| match &section.key_source {
+        Some(UpstreamKeySource::Variable { name, .. }) => Some(name.clone()),
         _ => None,
     });
     usual.chain([upstreams::KEY_VARIABLE.to_owned()]).chain(named).collect()
 }
 
-fn secret(text: &OsString) -> SecretString {
+fn to_secret(text: &OsString) -> SecretString {
     SecretString::from(text.to_string_lossy().into_owned())
 }
 

@@ -5,35 +5,39 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{ConfigFile, Key, Settings, SettingsError, Value, resolve};
+use super::{ConfigFile, SettingKey, SettingValue, Settings, SettingsError, resolve_settings};
 use crate::environment::HostEnvironment;
 
 /// Flags, environment and configuration file: everything that settings come from.
-pub(crate) struct Source {
-    flags: Vec<(Key, Value)>,
+pub(crate) struct SettingsSource {
+    flags: Vec<(SettingKey, SettingValue)>,
     environment: HostEnvironment,
     path: PathBuf,
     /// Whether the user named the file, so that it must be there.
-    named: bool,
+    is_path_explicit: bool,
 }
 
 /// What tells one content of a file from the next without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct ConfigFileStamp {
     modified: (i64, i64),
     length: u64,
     /// A file that was replaced is another one.
-    file: (u64, u64),
+    device_and_inode: (u64, u64),
 }
 
-impl Source {
-    pub(crate) fn new(flags: Vec<(Key, Value)>, config: Option<&Path>, environment: &HostEnvironment) -> Self {
+impl SettingsSource {
+    pub(crate) fn new(
+        flags: Vec<(SettingKey, SettingValue)>,
+        config: Option<&Path>,
+        environment: &HostEnvironment,
+    ) -> Self {
         let named = config.or_else(|| environment.var("HOSTLER_CONFIG").map(Path::new));
         let path = match named {
-            Some(path) => environment.absolute(path),
+            Some(path) => environment.resolve_path(path),
             None => environment.xdg_config.join("hostler").join("config.toml"),
         };
-        Self { flags, environment: environment.clone(), path, named: named.is_some() }
+        Self { flags, environment: environment.clone(), path, is_path_explicit: named.is_some() }
     }
 
     /// The configuration file.
@@ -42,22 +46,22 @@ impl Source {
     }
 
     /// The file as it is now; nothing if it is not there.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
+    pub(crate) fn stamp(&self) -> Option<ConfigFileStamp> {
         let about = std::fs::metadata(&self.path).ok()?;
-        Some(Stamp {
+        Some(ConfigFileStamp {
             modified: (about.mtime(), about.mtime_nsec()),
             length: about.len(),
-            file: (about.dev(), about.ino()),
+            device_and_inode: (about.dev(), about.ino()),
         })
     }
 
     /// Reads the configuration file and resolves all settings.
     pub(crate) fn load(self: &Arc<Self>) -> Result<Settings, SettingsError> {
-        self.read(self.named)
+        self.read(self.is_path_explicit)
     }
 
     /// The same for a file that was there, or has just appeared.
-    pub(crate) fn load_again(self: &Arc<Self>) -> Result<Settings, SettingsError> {
+    pub(crate) fn reload(self: &Arc<Self>) -> Result<Settings, SettingsError> {
         self.read(true)
     }
 
@@ -69,7 +73,7 @@ impl Source {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => ConfigFile::default(),
             Err(source) => return Err(SettingsError::Unreadable { path: self.path.clone(), source }),
         };
-        let settings = resolve(self.flags.clone(), &self.environment, file)?;
-        Ok(Settings { source: Some(Arc::clone(self)), stamp, ..settings })
+        let settings = resolve_settings(self.flags.clone(), &self.environment, file)?;
+        Ok(Settings { source: Some(Arc::clone(self)), config_stamp: stamp, ..settings })
     }
 }

@@ -4,27 +4,31 @@ use hostler_redact::SafeUrl;
 use secrecy::ExposeSecret as _;
 
 use super::*;
-use crate::ports::{BackgroundOnStop, ClaudeChoice, Durability, Unattended, UpstreamSettings};
+use crate::ports::{BackgroundOnStopSetting, ClaudeChoice, DurabilitySetting, UnattendedSetting, UpstreamSettings};
 
 pub(in crate::settings) const CONFIG: &str = "/etc/hostler/config.toml";
 
-pub(in crate::settings) fn check(flags: &[(Key, &str)], vars: &[(&str, &str)], file: &str) -> Result<Settings, String> {
+pub(in crate::settings) fn check(
+    flags: &[(SettingKey, &str)],
+    vars: &[(&str, &str)],
+    file: &str,
+) -> Result<Settings, String> {
     let vars = [("HOME", "/home/ada")].iter().chain(vars).map(|(name, value)| (name.into(), value.into()));
     let environment = HostEnvironment::from_vars(vars, "/here".into(), "/scratch".into());
     let flags = flags.iter().map(|(key, value)| {
         let value = match *value {
-            "on" => Value::Switch(true),
-            text => Value::Text(text.into()),
+            "on" => SettingValue::Flag(true),
+            text => SettingValue::Text(text.into()),
         };
         (*key, value)
     });
     let file = ConfigFile::parse(file, Path::new(CONFIG)).map_err(|error| error.to_string())?;
-    resolve(flags.collect(), &environment, file).map_err(|error| error.to_string())
+    resolve_settings(flags.collect(), &environment, file).map_err(|error| error.to_string())
 }
 
 #[test]
 fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
-    let flag: &[_] = &[(Key::Listen, "127.0.0.1:1")];
+    let flag: &[_] = &[(SettingKey::Listen, "127.0.0.1:1")];
     let variable: &[_] = &[("HOSTLER_LISTEN", "127.0.0.1:2")];
     let file = "listen = '127.0.0.1:3'";
     for (flags, vars, file, port) in [
@@ -40,18 +44,18 @@ fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
 
 #[test]
 fn every_setting_has_a_variable_and_a_key() {
-    for Setting { key, name, kind, .. } in TABLE {
+    for SettingDefinition { key, name, kind, .. } in SETTINGS {
         let (variable, written) = match kind {
-            Kind::Switch => ("1", "true"),
-            Kind::List => ("a,b", "['a', 'b']"),
-            Kind::Text | Kind::Path => ("a", "'a'"),
-            Kind::Seconds => ("2.5", "2.5"),
-            Kind::Count => ("3", "3"),
-            Kind::Size => ("3", "'3 MiB'"),
+            SettingKind::Flag => ("1", "true"),
+            SettingKind::List => ("a,b", "['a', 'b']"),
+            SettingKind::Text | SettingKind::Path => ("a", "'a'"),
+            SettingKind::Seconds => ("2.5", "2.5"),
+            SettingKind::Count => ("3", "3"),
+            SettingKind::Size => ("3", "'3 MiB'"),
         };
-        let variables = [(super::super::variable(name).into(), variable.into())];
+        let variables = [(super::super::environment_variable(name).into(), variable.into())];
         let environment = HostEnvironment::from_vars(variables, "/here".into(), "/scratch".into());
-        assert!(from_variables(&environment).unwrap().contains_key(&key), "{name}");
+        assert!(variable_layer(&environment).unwrap().contains_key(&key), "{name}");
         let file = ConfigFile::parse(&format!("{name} = {written}"), Path::new(CONFIG)).unwrap();
         assert!(file.values.contains_key(&key) && file.warnings.is_empty(), "{name}");
     }
@@ -59,10 +63,10 @@ fn every_setting_has_a_variable_and_a_key() {
 
 #[test]
 fn a_value_of_the_wrong_type_is_refused_with_its_line() {
-    for Setting { name, kind, .. } in TABLE {
+    for SettingDefinition { name, kind, .. } in SETTINGS {
         let wrong = match kind {
-            Kind::Seconds | Kind::Count => "'5'",
-            Kind::Size => "true",
+            SettingKind::Seconds | SettingKind::Count => "'5'",
+            SettingKind::Size => "true",
             _ => "5",
         };
         let error = check(&[], &[], &format!("\n{name} = {wrong}")).unwrap_err();
@@ -97,10 +101,10 @@ fn values_are_read_as_what_they_are() {
     assert_eq!(settings.allowed_hosts, ["a.example", "b.example"]);
     assert_eq!(settings.state_dir, Path::new("/etc/hostler/state"));
     assert_eq!(settings.handshake_timeout, Some(Duration::from_secs(90)));
-    assert_eq!(settings.durability, Durability::Full);
-    assert!(settings.allow_bypass);
-    assert_eq!(settings.unattended, Unattended::Deny(Some(Duration::from_secs(30))));
-    assert!(settings.json && settings.state_dir_given && !settings.upstream_from_flag);
+    assert_eq!(settings.durability, DurabilitySetting::Full);
+    assert!(settings.allow_bypass_permissions);
+    assert_eq!(settings.unattended, UnattendedSetting::Deny(Some(Duration::from_secs(30))));
+    assert!(settings.json && settings.is_state_dir_explicit && !settings.is_upstream_from_flag);
     let [(name, value)] = &settings.agent_env[..] else { panic!("{:?}", settings.agent_env) };
     assert_eq!((name.as_str(), value.expose_secret()), ("EDITOR", "true"));
 }
@@ -110,14 +114,17 @@ fn the_page_about_the_configuration_has_every_setting_and_its_example_is_one() {
     let page = include_str!("../../../../docs/configuration.md");
     let mut listed: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     listed.retain(|name| *name != "[agent.env]");
-    let mut known = TABLE.map(|setting| setting.name);
+    let mut known = SETTINGS.map(|setting| setting.name);
     listed.sort_unstable();
     known.sort_unstable();
     assert_eq!(listed, known);
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let settings = check(&[], &[], example).unwrap();
     assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
-    assert_eq!((settings.fleet.idle, settings.fleet.max_agents), (Some(Duration::from_secs(600)), Some(8)));
+    assert_eq!(
+        (settings.agent_pool.idle_timeout, settings.agent_pool.max_agents),
+        (Some(Duration::from_secs(600)), Some(8))
+    );
 }
 
 #[test]
@@ -134,14 +141,17 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
         max-queue = 7
         warm = true
     ";
-    let fleet = check(&[], &[("HOSTLER_MAX_WARM", "1")], file).unwrap().fleet;
+    let fleet = check(&[], &[("HOSTLER_MAX_WARM", "1")], file).unwrap().agent_pool;
     let seconds = |seconds| Some(Duration::from_secs_f64(seconds));
-    assert_eq!((fleet.idle, fleet.idle_max, fleet.stall), (seconds(60.0), seconds(600.0), seconds(30.0)));
-    assert_eq!((fleet.interrupt_grace, fleet.absence), (seconds(0.5), seconds(10.0)));
-    assert_eq!((fleet.max_agents, fleet.max_warm, fleet.warm), (Some(4), Some(1), true));
-    assert_eq!((fleet.max_queue, fleet.background_on_stop), (Some(7), BackgroundOnStop::Ask));
-    assert_eq!(fleet.show_external, Some("last7Days"));
-    assert_eq!(check(&[], &[], "").unwrap().fleet, crate::ports::FleetOptions::default());
+    assert_eq!(
+        (fleet.idle_timeout, fleet.max_idle_timeout, fleet.stall_timeout),
+        (seconds(60.0), seconds(600.0), seconds(30.0))
+    );
+    assert_eq!((fleet.interrupt_grace, fleet.client_disconnect_grace), (seconds(0.5), seconds(10.0)));
+    assert_eq!((fleet.max_agents, fleet.max_prewarmed_agents, fleet.prewarm_agents), (Some(4), Some(1), true));
+    assert_eq!((fleet.max_queued_messages, fleet.background_on_stop), (Some(7), BackgroundOnStopSetting::Ask));
+    assert_eq!(fleet.external_session_filter, Some("last7Days"));
+    assert_eq!(check(&[], &[], "").unwrap().agent_pool, crate::ports::AgentPoolOptions::default());
 
     let refused = |vars: &[(&str, &str)], file: &str| check(&[], vars, file).unwrap_err();
     let policy = refused(&[("HOSTLER_BACKGROUND_ON_STOP", "kill")], "");
@@ -157,7 +167,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
         refused(&[], "max-agents = 2\nmax-warm = 3"),
         format!("{CONFIG} line 2: `max-warm` must be not more than {CONFIG} line 1: `max-agents`.")
     );
-    assert_eq!(check(&[], &[], "stall = 0").unwrap().fleet.stall, Some(Duration::ZERO), "for ever");
+    assert_eq!(check(&[], &[], "stall = 0").unwrap().agent_pool.stall_timeout, Some(Duration::ZERO), "for ever");
     let stall = refused(&[("HOSTLER_STALL", "-1")], "");
     assert_eq!(stall, "HOSTLER_STALL must be a number of seconds, or 0 for ever.");
     let warnings = check(&[], &[], "warm = true\nmax-warm = 0").unwrap().warnings;
@@ -166,7 +176,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
 
 #[test]
 fn paths_of_flags_are_relative_to_the_working_directory() {
-    let settings = check(&[(Key::StateDir, "s"), (Key::Claude, "bin/claude")], &[], "").unwrap();
+    let settings = check(&[(SettingKey::StateDir, "s"), (SettingKey::Claude, "bin/claude")], &[], "").unwrap();
     assert_eq!(settings.state_dir, Path::new("/here/s"));
     assert_eq!(settings.claude, ClaudeChoice::Path("/here/bin/claude".into()));
     assert_eq!(check(&[], &[], "").unwrap().state_dir, Path::new("/home/ada/.local/state/hostler"));
@@ -196,30 +206,33 @@ fn broken_toml_is_reported_by_line_without_quoting_it() {
 
 #[test]
 fn no_token_is_refused_off_loopback() {
-    let off = |listen| check(&[(Key::NoToken, "on"), (Key::Listen, listen)], &[], "");
+    let off = |listen| check(&[(SettingKey::NoToken, "on"), (SettingKey::Listen, listen)], &[], "");
     assert!(off("0.0.0.0:0").unwrap_err().contains("loopback only"));
     assert!(off("192.0.2.1:80").unwrap_err().contains("loopback only"));
-    assert!(matches!(off("127.0.0.9:0").unwrap().token, TokenChoice::Off));
-    assert!(matches!(off("[::1]:0").unwrap().token, TokenChoice::Off));
-    assert!(matches!(off("localhost:0").unwrap().token, TokenChoice::Off));
+    assert!(matches!(off("127.0.0.9:0").unwrap().token, TokenChoice::Disabled));
+    assert!(matches!(off("[::1]:0").unwrap().token, TokenChoice::Disabled));
+    assert!(matches!(off("localhost:0").unwrap().token, TokenChoice::Disabled));
     // A higher place that gives a token answers the question.
-    let given = check(&[(Key::Token, "t"), (Key::Listen, "0.0.0.0:0")], &[("HOSTLER_NO_TOKEN", "1")], "").unwrap();
+    let given = check(&[(SettingKey::Token, "t"), (SettingKey::Listen, "0.0.0.0:0")], &[("HOSTLER_NO_TOKEN", "1")], "")
+        .unwrap();
     assert!(matches!(given.token, TokenChoice::Given(_)));
 }
 
 #[test]
 fn no_token_is_refused_with_a_name_that_others_may_have() {
     for (flags, vars, file, origin) in [
-        (&[(Key::NoToken, "on")][..], &[][..], "public-url = 'https://box.example'", "`public-url`"),
-        (&[(Key::NoToken, "on")], &[("HOSTLER_ALLOWED_HOSTS", "box.example")], "", "HOSTLER_ALLOWED_HOSTS"),
+        (&[(SettingKey::NoToken, "on")][..], &[][..], "public-url = 'https://box.example'", "`public-url`"),
+        (&[(SettingKey::NoToken, "on")], &[("HOSTLER_ALLOWED_HOSTS", "box.example")], "", "HOSTLER_ALLOWED_HOSTS"),
         (&[], &[], "no-token = true\nallowed-hosts = ['box.example']", "`allowed-hosts`"),
         (&[], &[("HOSTLER_NO_TOKEN", "1"), ("HOSTLER_PUBLIC_URL", "http://box.example")], "", "HOSTLER_PUBLIC_URL"),
     ] {
         let error = check(flags, vars, file).unwrap_err();
         assert!(error.contains("without a token answers to loopback names only") && error.contains(origin), "{error}");
     }
-    assert!(check(&[(Key::NoToken, "on")], &[], "allowed-hosts = []").is_ok());
-    assert!(check(&[(Key::Token, "t")], &[("HOSTLER_NO_TOKEN", "1")], "public-url = 'https://box.example'").is_ok());
+    assert!(check(&[(SettingKey::NoToken, "on")], &[], "allowed-hosts = []").is_ok());
+    assert!(
+        check(&[(SettingKey::Token, "t")], &[("HOSTLER_NO_TOKEN", "1")], "public-url = 'https://box.example'").is_ok()
+    );
 }
 
 #[test]
@@ -241,14 +254,19 @@ fn session_roots_are_absolute_paths() {
 
 #[test]
 fn two_answers_about_the_token_at_one_place_conflict() {
-    let error = check(&[(Key::Token, "t"), (Key::NoToken, "on")], &[], "").unwrap_err();
+    let error = check(&[(SettingKey::Token, "t"), (SettingKey::NoToken, "on")], &[], "").unwrap_err();
     assert_eq!(error, "--token and --no-token exclude each other: give one of them.");
 }
 
 #[test]
 fn a_bad_value_says_where_it_was_given_and_what_it_should_be() {
     for (flags, vars, file, expected) in [
-        (&[(Key::Listen, "8137")][..], &[][..], "", "--listen must be an address and a port such as 127.0.0.1:8137."),
+        (
+            &[(SettingKey::Listen, "8137")][..],
+            &[][..],
+            "",
+            "--listen must be an address and a port such as 127.0.0.1:8137.",
+        ),
         (
             &[],
             &[("HOSTLER_UPSTREAM", "acme")],
@@ -273,7 +291,7 @@ fn a_bad_value_says_where_it_was_given_and_what_it_should_be() {
             "handshake-timeout = -1",
             "/etc/hostler/config.toml line 1: `handshake-timeout` must be a number of seconds above 0.",
         ),
-        (&[(Key::Token, "p$l")], &[], "", "--token must be letters, digits, `_` and `-` only."),
+        (&[(SettingKey::Token, "p$l")], &[], "", "--token must be letters, digits, `_` and `-` only."),
     ] {
         assert_eq!(check(flags, vars, file).unwrap_err(), expected);
     }
@@ -286,10 +304,10 @@ fn where_browsers_find_the_page_is_a_url_and_nothing_behind_it() {
         ("http://[::1]:80", "http://[::1]"),
         ("http://a:1", "http://a:1"),
     ] {
-        assert_eq!(check(&[(Key::PublicUrl, given)], &[], "").unwrap().public_url.as_deref(), Some(expected));
+        assert_eq!(check(&[(SettingKey::PublicUrl, given)], &[], "").unwrap().public_url.as_deref(), Some(expected));
     }
     for given in ["box.example", "ftp://a", "https://a/b", "https://a?b", "https://a#b", "https://me@a", "https://"] {
-        let error = check(&[(Key::PublicUrl, given)], &[], "").unwrap_err();
+        let error = check(&[(SettingKey::PublicUrl, given)], &[], "").unwrap_err();
         assert!(error.starts_with("--url must be an http or https URL without a path"), "{given}: {error}");
     }
 }
@@ -298,7 +316,7 @@ fn where_browsers_find_the_page_is_a_url_and_nothing_behind_it() {
 fn a_certificate_needs_its_key_and_proxies_are_addresses() {
     let tls = check(&[], &[], "tls-cert = 'a.pem'\ntls-key = '/b.pem'").unwrap().tls.unwrap();
     assert_eq!((tls.cert, tls.key), ("/etc/hostler/a.pem".into(), "/b.pem".into()));
-    let error = check(&[(Key::TlsCert, "a.pem")], &[], "").unwrap_err();
+    let error = check(&[(SettingKey::TlsCert, "a.pem")], &[], "").unwrap_err();
     assert_eq!(error, "--tls-cert must be given together with tls-key.");
     let error = check(&[], &[("HOSTLER_TLS_KEY", "a.pem")], "").unwrap_err();
     assert_eq!(error, "HOSTLER_TLS_KEY must be given together with tls-cert.");

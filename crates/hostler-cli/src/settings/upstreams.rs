@@ -3,7 +3,7 @@
 use hostler_redact::SafeUrl;
 use url::Host;
 
-use super::sections::{KeySetting, UpstreamSection, usual};
+use super::config_sections::{UpstreamKeySource, UpstreamSection, default_upstream_settings};
 use crate::environment::HostEnvironment;
 use crate::ports::{CredentialSpec, UpstreamKind, UpstreamSettings, UpstreamSpec};
 
@@ -11,7 +11,7 @@ use crate::ports::{CredentialSpec, UpstreamKind, UpstreamSettings, UpstreamSpec}
 pub(crate) const KEY_VARIABLE: &str = "HOSTLER_UPSTREAM_KEY";
 
 /// What was chosen as the default, beside the file's tables.
-pub(super) struct Chosen<'a> {
+pub(super) struct DefaultUpstreamChoice<'a> {
     /// A table's name or a kind.
     pub(super) name: &'a str,
     /// Where the default upstream is, if it was told apart from its table.
@@ -21,14 +21,14 @@ pub(super) struct Chosen<'a> {
 /// The upstreams, the default first; nothing if there is none of the chosen name.
 ///
 /// Says also which settings have no meaning for the chosen one.
-pub(super) fn upstreams(
-    chosen: Chosen<'_>,
+pub(super) fn resolve_upstreams(
+    chosen: DefaultUpstreamChoice<'_>,
     mut sections: Vec<UpstreamSection>,
     environment: &HostEnvironment,
 ) -> Option<(Vec<UpstreamSpec>, bool)> {
     let default = match sections.iter().position(|section| section.name == chosen.name) {
         Some(at) => sections.remove(at),
-        None => implicit(UpstreamKind::named(chosen.name)?),
+        None => implicit_section(UpstreamKind::from_name(chosen.name)?),
     };
     sections.insert(0, default);
     let mut url_ignored = false;
@@ -39,58 +39,65 @@ pub(super) fn upstreams(
             UpstreamSettings::Scripted => url_ignored = true,
         }
     }
-    let specs = sections.into_iter().enumerate().map(|(at, section)| spec(section, at == 0, environment));
+    let specs = sections.into_iter().enumerate().map(|(at, section)| to_spec(section, at == 0, environment));
     Some((specs.collect(), url_ignored))
 }
 
 /// An upstream that no table describes.
-fn implicit(kind: UpstreamKind) -> UpstreamSection {
-    UpstreamSection { name: kind.as_str().to_owned(), settings: usual(kind), key: None, elsewhere: false }
+fn implicit_section(kind: UpstreamKind) -> UpstreamSection {
+    UpstreamSection {
+        name: kind.as_str().to_owned(),
+        settings: default_upstream_settings(kind),
+        key_source: None,
+        has_custom_url: false,
+    }
 }
 
 /// An upstream that is not configured, as `agents login` takes it by its kind.
-pub(crate) fn unconfigured(kind: UpstreamKind, environment: &HostEnvironment) -> UpstreamSpec {
-    spec(implicit(kind), false, environment)
+pub(crate) fn unconfigured_upstream(kind: UpstreamKind, environment: &HostEnvironment) -> UpstreamSpec {
+    to_spec(implicit_section(kind), false, environment)
 }
 
-fn spec(section: UpstreamSection, is_default: bool, environment: &HostEnvironment) -> UpstreamSpec {
-    let credential = credential(&section, is_default, environment);
+fn to_spec(section: UpstreamSection, is_default: bool, environment: &HostEnvironment) -> UpstreamSpec {
+    let credential = resolve_credential(&section, is_default, environment);
     UpstreamSpec { name: section.name, settings: section.settings, credential }
 }
 
 /// Our own variable for the default upstream, then what its table says, then the variable that other tools use, then
 /// where somebody logged in.
-fn credential(section: &UpstreamSection, is_default: bool, environment: &HostEnvironment) -> CredentialSpec {
+fn resolve_credential(section: &UpstreamSection, is_default: bool, environment: &HostEnvironment) -> CredentialSpec {
     let from = |variable: &str| {
         let key = environment.var(variable)?.to_string_lossy().into_owned();
         Some(CredentialSpec::Variable { name: variable.to_owned(), key: key.into() })
     };
     // A usual key goes to the usual address, not to one that a table names.
-    let usual = kind_of(section).usual_key_variable().filter(|_| !section.elsewhere);
-    if kind_of(section) == UpstreamKind::Scripted {
+    let usual = section_kind(section).default_key_variable().filter(|_| !section.has_custom_url);
+    if section_kind(section) == UpstreamKind::Scripted {
         return CredentialSpec::None;
     }
     if let Some(given) = from(KEY_VARIABLE).filter(|_| is_default) {
         return given;
     }
-    match &section.key {
-        Some(KeySetting::Variable { name, origin }) => from(name).unwrap_or_else(|| {
+    match &section.key_source {
+        Some(UpstreamKeySource::Variable { name, origin }) => from(name).unwrap_or_else(|| {
             let sentence =
                 format!("the variable {name} is not set: {origin} says that it holds the key of {}", section.name);
             CredentialSpec::Missing(sentence)
         }),
-        Some(KeySetting::File(path)) => CredentialSpec::File(path.clone()),
-        Some(KeySetting::Keyring) => {
-            CredentialSpec::Stored { keyring: true, missing: Some(missing(section, is_default, None)) }
-        }
+        Some(UpstreamKeySource::File(path)) => CredentialSpec::File(path.clone()),
+        Some(UpstreamKeySource::Keyring) => CredentialSpec::Stored {
+            keyring: true,
+            missing_message: Some(missing_credential_message(section, is_default, None)),
+        },
         None => usual.and_then(from).unwrap_or_else(|| CredentialSpec::Stored {
             keyring: false,
-            missing: needs_credential(&section.settings).then(|| missing(section, is_default, usual)),
+            missing_message: needs_credential(&section.settings)
+                .then(|| missing_credential_message(section, is_default, usual)),
         }),
     }
 }
 
-fn kind_of(section: &UpstreamSection) -> UpstreamKind {
+fn section_kind(section: &UpstreamSection) -> UpstreamKind {
     match section.settings {
         UpstreamSettings::Anthropic { .. } => UpstreamKind::Anthropic,
         UpstreamSettings::Copilot { .. } => UpstreamKind::Copilot,
@@ -113,8 +120,8 @@ fn needs_credential(settings: &UpstreamSettings) -> bool {
 }
 
 /// What to do about a missing credential.
-fn missing(section: &UpstreamSection, is_default: bool, usual: Option<&str>) -> String {
-    let what = if kind_of(section) == UpstreamKind::Copilot { "GitHub token" } else { "key" };
+fn missing_credential_message(section: &UpstreamSection, is_default: bool, usual: Option<&str>) -> String {
+    let what = if section_kind(section) == UpstreamKind::Copilot { "GitHub token" } else { "key" };
     let variables: Vec<&str> = is_default.then_some(KEY_VARIABLE).into_iter().chain(usual).collect();
     let name = &section.name;
     let login = format!("there is no {what} for the upstream {name}: run `hostler agents login {name}`");

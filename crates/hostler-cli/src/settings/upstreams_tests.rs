@@ -6,7 +6,8 @@ use secrecy::ExposeSecret as _;
 use super::tests::{CONFIG, check};
 use super::*;
 use crate::ports::{
-    CopilotMode, CredentialSpec, CredentialStore, Dollars, LimitSettings, PriceSettings, UpstreamSettings,
+    CopilotModeSetting, CredentialSpec, CredentialStoreSetting, DollarAmount, LimitSettings, PriceSettings,
+    UpstreamSettings,
 };
 
 fn names(settings: &Settings) -> Vec<&str> {
@@ -20,7 +21,7 @@ fn credentials(settings: &Settings) -> Vec<String> {
             CredentialSpec::None => "none".to_owned(),
             CredentialSpec::Variable { name, key } => format!("{name}={}", key.expose_secret()),
             CredentialSpec::File(path) => path.display().to_string(),
-            CredentialSpec::Stored { keyring, missing } => {
+            CredentialSpec::Stored { keyring, missing_message: missing } => {
                 format!(
                     "stored{}{}",
                     if *keyring { " keyring" } else { "" },
@@ -49,8 +50,8 @@ fn the_default_comes_first_and_all_others_are_there() {
         (&[], &[], TWO, &["anthropic", "local", "work"]),
         (&[], &[], &format!("upstream = 'work'\n{TWO}"), &["work", "local"]),
         (&[], &[("HOSTLER_UPSTREAM", "local")], &format!("upstream = 'work'\n{TWO}"), &["local", "work"]),
-        (&[(Key::Upstream, "scripted")], &[("HOSTLER_UPSTREAM", "local")], TWO, &["scripted", "local", "work"]),
-        (&[(Key::Upstream, "openai")], &[], "[upstreams.openai]\nurl = 'http://127.0.0.1:9'", &["openai"]),
+        (&[(SettingKey::Upstream, "scripted")], &[("HOSTLER_UPSTREAM", "local")], TWO, &["scripted", "local", "work"]),
+        (&[(SettingKey::Upstream, "openai")], &[], "[upstreams.openai]\nurl = 'http://127.0.0.1:9'", &["openai"]),
     ] {
         assert_eq!(names(&check(flags, vars, file).unwrap()), expected, "{file}");
     }
@@ -92,7 +93,7 @@ fn every_field_of_an_upstream_is_read() {
             api_url: SafeUrl::parse("https://copilot.example"),
             integration_id: Some("hostler".into()),
             client_id: Some("Iv1.abc".into()),
-            mode: CopilotMode::Token,
+            mode: CopilotModeSetting::Token,
         }
     );
     assert_eq!(
@@ -108,10 +109,11 @@ fn every_field_of_an_upstream_is_read() {
 #[test]
 fn the_url_of_a_flag_is_the_default_upstreams() {
     let file = format!("upstream = 'work'\n{TWO}");
-    let settings = check(&[(Key::UpstreamUrl, "http://127.0.0.1:1")], &[], &file).unwrap();
+    let settings = check(&[(SettingKey::UpstreamUrl, "http://127.0.0.1:1")], &[], &file).unwrap();
     let expected = UpstreamSettings::Anthropic { url: SafeUrl::parse("http://127.0.0.1:1"), bearer: false };
     assert_eq!(settings.gateway.upstreams[0].settings, expected);
-    let scripted = check(&[(Key::UpstreamUrl, "http://127.0.0.1:1"), (Key::Upstream, "scripted")], &[], "").unwrap();
+    let scripted =
+        check(&[(SettingKey::UpstreamUrl, "http://127.0.0.1:1"), (SettingKey::Upstream, "scripted")], &[], "").unwrap();
     assert_eq!(scripted.warnings, ["--upstream-url means nothing to the scripted model; ignored."]);
 }
 
@@ -161,7 +163,9 @@ fn what_is_missing_is_told_with_what_to_do() {
     let missing = |file: &str| {
         let settings = check(&[], &[], file).unwrap();
         match settings.gateway.upstreams[0].credential.clone() {
-            CredentialSpec::Stored { missing: Some(sentence), .. } | CredentialSpec::Missing(sentence) => sentence,
+            CredentialSpec::Stored { missing_message: Some(sentence), .. } | CredentialSpec::Missing(sentence) => {
+                sentence
+            }
             other => format!("{other:?}"),
         }
     };
@@ -187,7 +191,7 @@ fn variables_that_hold_credentials_are_all_known() {
 
 #[test]
 fn what_clients_are_granted_is_a_choice_of_three() {
-    use crate::ports::GrantSetting::{Always, Ask, Never};
+    use crate::ports::FileGrantSetting::{Always, Ask, Never};
     for (file, expected) in [
         ("", Never),
         ("[files]", Never),
@@ -196,10 +200,10 @@ fn what_clients_are_granted_is_a_choice_of_three() {
         ("[files]\ngrant = 'always'", Always),
     ] {
         let settings = check(&[], &[], file).unwrap();
-        assert_eq!((settings.grants, settings.warnings.len()), (expected, 0), "{file}");
+        assert_eq!((settings.file_grants, settings.warnings.len()), (expected, 0), "{file}");
     }
     let settings = check(&[], &[("HOSTLER_FILES_GRANT", "ask")], "[files]\ngrant = 'always'").unwrap();
-    assert_eq!(settings.grants, Ask);
+    assert_eq!(settings.file_grants, Ask);
 }
 
 #[test]
@@ -226,7 +230,7 @@ fn limits_prices_and_betas_are_read_exactly() {
     ";
     let settings = check(&[], &[], file).unwrap();
     assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
-    let dollars = |text: &str| Dollars::parse(text).unwrap();
+    let dollars = |text: &str| DollarAmount::parse(text).unwrap();
     let expected = LimitSettings {
         concurrent: Some(4),
         requests_per_minute: Some(60),
@@ -248,8 +252,8 @@ fn limits_prices_and_betas_are_read_exactly() {
     let expected = [price("claude-sonnet-4-5", "3", "15", Some("0.3")), price("local-*", "0", "0", None)];
     assert_eq!(settings.gateway.prices, expected);
     assert_eq!(settings.gateway.allowed_betas.as_deref(), Some(&["interleaved-thinking".to_owned()][..]));
-    assert_eq!(settings.vault.store, CredentialStore::File);
-    assert_eq!(settings.vault.directory, PathBuf::from("/home/ada/.local/state/hostler/credentials"));
+    assert_eq!(settings.credential_vault.store, CredentialStoreSetting::File);
+    assert_eq!(settings.credential_vault.directory, PathBuf::from("/home/ada/.local/state/hostler/credentials"));
 }
 
 #[test]
@@ -313,7 +317,7 @@ fn a_wrong_value_is_refused_with_file_line_and_key() {
              other: give one of them."
         )
     );
-    let unknown = check(&[(Key::Upstream, "acme")], &[], TWO).unwrap_err();
+    let unknown = check(&[(SettingKey::Upstream, "acme")], &[], TWO).unwrap_err();
     assert_eq!(unknown, "--upstream must be one of anthropic, copilot, openai, scripted, local, work.");
 }
 
@@ -342,6 +346,6 @@ fn the_proxy_has_its_own_address_and_the_flag_is_called_by_its_name() {
     let settings = check(&[], &[], "listen = '0.0.0.0:80'").unwrap();
     assert_eq!(settings.proxy_listen.to_string(), "127.0.0.1:0", "the host's address is not the proxy's");
     assert_eq!(check(&[], &[], "proxy-listen = '127.0.0.1:4000'").unwrap().proxy_listen.port(), 4000);
-    let error = check(&[(Key::ProxyListen, "4000")], &[], "").unwrap_err();
+    let error = check(&[(SettingKey::ProxyListen, "4000")], &[], "").unwrap_err();
     assert_eq!(error, "--listen must be an address and a port such as 127.0.0.1:8137.");
 }

@@ -19,7 +19,7 @@ impl StateDir {
                 .recursive(true)
                 .mode(0o700)
                 .create(path)
-                .map_err(|error| annotate(error, "cannot be made", path))?;
+                .map_err(|error| with_directory_context(error, "cannot be made", path))?;
         }
         let metadata = fs::metadata(path)?;
         if metadata.uid() != nix::unistd::geteuid().as_raw() {
@@ -28,8 +28,8 @@ impl StateDir {
         if metadata.mode() & 0o077 != 0 {
             // Only a directory that is ours in every sense: nobody wants their home's permissions changed.
             let empty = fs::read_dir(path)?.next().is_none();
-            if !empty && !path.join(super::lock::FILE).exists() {
-                return Err(StateError::NotOurs(path.to_owned()));
+            if !empty && !path.join(super::lock::LOCK_FILE).exists() {
+                return Err(StateError::NotAStateDirectory(path.to_owned()));
             }
             fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
         }
@@ -37,7 +37,7 @@ impl StateDir {
     }
 
     /// A directory as it is, only to look.
-    pub(crate) fn look(path: &Path) -> Self {
+    pub(crate) fn without_checks(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
@@ -51,12 +51,12 @@ impl StateDir {
 }
 
 /// An I/O error that names the directory.
-fn annotate(error: std::io::Error, what: &str, path: &Path) -> std::io::Error {
+fn with_directory_context(error: std::io::Error, what: &str, path: &Path) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("The state directory {} {what}: {error}", path.display()))
 }
 
 /// Writes a private file so that a reader sees the old text or the new one, never half of it.
-pub(super) fn write_private(path: &Path, text: &str) -> Result<(), StateError> {
+pub(super) fn write_private_file(path: &Path, text: &str) -> Result<(), StateError> {
     use std::io::Write as _;
     let directory = path.parent().unwrap_or(path);
     // Temporary files are made 0600.
@@ -89,7 +89,7 @@ mod tests {
 
         fs::set_permissions(scratch.path(), open).unwrap();
         fs::write(scratch.path().join("thesis.tex"), "").unwrap();
-        assert!(matches!(StateDir::open(scratch.path()), Err(StateError::NotOurs(_))));
+        assert!(matches!(StateDir::open(scratch.path()), Err(StateError::NotAStateDirectory(_))));
         assert_eq!(fs::metadata(scratch.path()).unwrap().mode() & 0o777, 0o755);
     }
 }

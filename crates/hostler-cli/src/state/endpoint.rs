@@ -6,17 +6,17 @@ use fs_err as fs;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::directory::write_private;
-use super::{HostLock, StateDir, StateError, process_is_there, read_token};
+use super::directory::write_private_file;
+use super::{HostLock, StateDir, StateError, process_exists, read_token};
 
-const FILE: &str = "endpoint.json";
+const ENDPOINT_FILE: &str = "endpoint.json";
 /// Keeps a token that is not the directory's own for as long as its host runs.
-const TOKEN_FILE: &str = "endpoint-token";
+const ENDPOINT_TOKEN_FILE: &str = "endpoint-token";
 
 /// The address of the host that runs on a state directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Endpoint {
+pub(crate) struct HostEndpoint {
     /// The host's process.
     pub(crate) pid: u32,
     /// Where a client on this machine connects.
@@ -25,18 +25,20 @@ pub(crate) struct Endpoint {
     pub(crate) port: u16,
     /// Where browsers find the page, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) page: Option<String>,
+    #[serde(rename = "page")]
+    pub(crate) page_url: Option<String>,
     /// Where the token is; absent if none is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
     /// When the host began to listen.
-    pub(crate) started: String,
+    #[serde(rename = "started")]
+    pub(crate) started_at: String,
 }
 
-impl Endpoint {
+impl HostEndpoint {
     /// Finds the host that runs on a directory; what a dead one left behind is ignored.
-    pub(crate) fn find(directory: &StateDir) -> Result<Option<Self>, StateError> {
-        let text = match fs::read_to_string(directory.join(FILE)) {
+    pub(crate) fn find_running(directory: &StateDir) -> Result<Option<Self>, StateError> {
+        let text = match fs::read_to_string(directory.join(ENDPOINT_FILE)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -58,18 +60,18 @@ impl Endpoint {
     }
 
     fn is_alive(&self) -> bool {
-        process_is_there(self.pid)
+        process_exists(self.pid)
     }
 }
 
 /// A published endpoint; dropping it takes the files away.
 #[derive(Debug)]
-pub(crate) struct Published {
-    endpoint: Endpoint,
+pub(crate) struct PublishedEndpoint {
+    endpoint: HostEndpoint,
     files: Vec<PathBuf>,
 }
 
-impl Published {
+impl PublishedEndpoint {
     /// Tells the machine's clients where this process listens.
     pub(crate) fn publish(
         directory: &StateDir,
@@ -78,40 +80,40 @@ impl Published {
         token: Option<&SecretString>,
         page: Option<String>,
     ) -> Result<Self, StateError> {
-        let mut files = vec![directory.join(FILE)];
-        remove_if_there(&directory.join(TOKEN_FILE))?;
-        let kept = directory.join(super::token::FILE);
+        let mut files = vec![directory.join(ENDPOINT_FILE)];
+        remove_if_exists(&directory.join(ENDPOINT_TOKEN_FILE))?;
+        let kept = directory.join(super::token::TOKEN_FILE);
         let token_file = match token {
             None => None,
             Some(token) if read_token(&kept).is_ok_and(|kept| kept.expose_secret() == token.expose_secret()) => {
                 Some(kept)
             }
             Some(token) => {
-                let path = directory.join(TOKEN_FILE);
-                write_private(&path, &format!("{}\n", token.expose_secret()))?;
+                let path = directory.join(ENDPOINT_TOKEN_FILE);
+                write_private_file(&path, &format!("{}\n", token.expose_secret()))?;
                 files.push(path.clone());
                 Some(path)
             }
         };
-        let endpoint = Endpoint {
+        let endpoint = HostEndpoint {
             pid: std::process::id(),
-            host: reachable(listening.ip()),
+            host: to_local_ip(listening.ip()),
             port: listening.port(),
-            page,
+            page_url: page,
             token_file,
-            started: crate::time::now(),
+            started_at: crate::time::now_rfc3339(),
         };
         let text = serde_json::to_string_pretty(&endpoint).map_err(io::Error::other)?;
-        write_private(&directory.join(FILE), &format!("{text}\n"))?;
+        write_private_file(&directory.join(ENDPOINT_FILE), &format!("{text}\n"))?;
         Ok(Self { endpoint, files })
     }
 
-    pub(crate) fn endpoint(&self) -> &Endpoint {
+    pub(crate) fn endpoint(&self) -> &HostEndpoint {
         &self.endpoint
     }
 }
 
-impl Drop for Published {
+impl Drop for PublishedEndpoint {
     fn drop(&mut self) {
         for file in &self.files {
             if let Err(error) = fs::remove_file(file) {
@@ -122,7 +124,7 @@ impl Drop for Published {
 }
 
 /// What a host that was killed left behind.
-fn remove_if_there(path: &Path) -> Result<(), StateError> {
+fn remove_if_exists(path: &Path) -> Result<(), StateError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
@@ -130,7 +132,7 @@ fn remove_if_there(path: &Path) -> Result<(), StateError> {
 }
 
 /// An address that a client on this machine can reach.
-pub(crate) fn reachable(ip: IpAddr) -> IpAddr {
+pub(crate) fn to_local_ip(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -152,20 +154,20 @@ mod tests {
     async fn a_published_endpoint_is_found_and_gone_afterwards() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
-        let lock = HostLock::take(&directory).await.unwrap();
-        let token = directory.token(&lock).unwrap();
-        let published = Published::publish(&directory, &lock, listening(), Some(&token), None).unwrap();
+        let lock = HostLock::acquire(&directory).await.unwrap();
+        let token = directory.load_or_create_token(&lock).unwrap();
+        let published = PublishedEndpoint::publish(&directory, &lock, listening(), Some(&token), None).unwrap();
 
-        let found = Endpoint::find(&directory).unwrap().unwrap();
+        let found = HostEndpoint::find_running(&directory).unwrap().unwrap();
         assert_eq!(&found, published.endpoint());
         assert_eq!(found.addr(), SocketAddr::from((Ipv4Addr::LOCALHOST, 4711)));
         assert_eq!(found.token().unwrap().unwrap().expose_secret(), token.expose_secret());
-        let path = scratch.path().join(FILE);
+        let path = scratch.path().join(ENDPOINT_FILE);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert!(!fs::read_to_string(&path).unwrap().contains(token.expose_secret()));
 
         drop(published);
-        assert_eq!(Endpoint::find(&directory).unwrap(), None);
+        assert_eq!(HostEndpoint::find_running(&directory).unwrap(), None);
         assert!(scratch.path().join("token").exists());
     }
 
@@ -173,11 +175,11 @@ mod tests {
     async fn a_token_of_another_origin_is_readable_while_its_host_runs() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
-        let lock = HostLock::take(&directory).await.unwrap();
+        let lock = HostLock::acquire(&directory).await.unwrap();
         let token = SecretString::from("given-by-flag");
-        let published = Published::publish(&directory, &lock, listening(), Some(&token), None).unwrap();
+        let published = PublishedEndpoint::publish(&directory, &lock, listening(), Some(&token), None).unwrap();
         assert_eq!(published.endpoint().token().unwrap().unwrap().expose_secret(), "given-by-flag");
-        let path = scratch.path().join(TOKEN_FILE);
+        let path = scratch.path().join(ENDPOINT_TOKEN_FILE);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         drop(published);
         assert!(!path.exists());
@@ -187,23 +189,23 @@ mod tests {
     async fn what_a_dead_host_left_behind_is_ignored() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
-        let lock = HostLock::take(&directory).await.unwrap();
-        let published = Published::publish(&directory, &lock, listening(), None, None).unwrap();
-        let text = fs::read_to_string(scratch.path().join(FILE)).unwrap();
+        let lock = HostLock::acquire(&directory).await.unwrap();
+        let published = PublishedEndpoint::publish(&directory, &lock, listening(), None, None).unwrap();
+        let text = fs::read_to_string(scratch.path().join(ENDPOINT_FILE)).unwrap();
 
         // The process lives, but the lock is free: a recycled process id.
         drop(lock);
-        assert_eq!(Endpoint::find(&directory).unwrap(), None);
+        assert_eq!(HostEndpoint::find_running(&directory).unwrap(), None);
 
         // The lock is held by a host that starts, but the process of the file is gone.
-        let _lock = HostLock::take(&directory).await.unwrap();
-        assert!(Endpoint::find(&directory).unwrap().is_some());
+        let _lock = HostLock::acquire(&directory).await.unwrap();
+        assert!(HostEndpoint::find_running(&directory).unwrap().is_some());
         let dead = text.replace(&format!("\"pid\": {}", std::process::id()), "\"pid\": 2147483646");
-        fs::write(scratch.path().join(FILE), dead).unwrap();
-        assert_eq!(Endpoint::find(&directory).unwrap(), None);
+        fs::write(scratch.path().join(ENDPOINT_FILE), dead).unwrap();
+        assert_eq!(HostEndpoint::find_running(&directory).unwrap(), None);
 
-        fs::write(scratch.path().join(FILE), "{\"pid\":").unwrap();
-        assert_eq!(Endpoint::find(&directory).unwrap(), None);
+        fs::write(scratch.path().join(ENDPOINT_FILE), "{\"pid\":").unwrap();
+        assert_eq!(HostEndpoint::find_running(&directory).unwrap(), None);
         drop(published);
     }
 }

@@ -7,11 +7,11 @@ use fs_err::os::unix::fs::OpenOptionsExt as _;
 
 use super::{StateDir, StateError};
 
-pub(super) const FILE: &str = "host.lock";
+pub(super) const LOCK_FILE: &str = "host.lock";
 
 /// Who looks whether a host runs holds the lock for microseconds; a host that starts is not fooled by that.
-const ATTEMPTS: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(10);
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// The right to run a host on a state directory, held until dropped or until the process ends.
 #[derive(Debug)]
@@ -21,13 +21,13 @@ pub(crate) struct HostLock {
 
 impl HostLock {
     /// Takes the lock, or says who holds it.
-    pub(crate) async fn take(directory: &StateDir) -> Result<Self, StateError> {
-        let mut file = open(directory)?;
+    pub(crate) async fn acquire(directory: &StateDir) -> Result<Self, StateError> {
+        let mut file = open_lock_file(directory)?;
         for attempt in 1.. {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::Error(error)) => return Err(error.into()),
-                Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => tokio::time::sleep(PAUSE).await,
+                Err(TryLockError::WouldBlock) if attempt < LOCK_ATTEMPTS => tokio::time::sleep(LOCK_RETRY_DELAY).await,
                 Err(TryLockError::WouldBlock) => {
                     let mut text = String::new();
                     let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
@@ -44,7 +44,7 @@ impl HostLock {
     /// Whether some process holds the lock.
     pub(crate) fn is_held(directory: &StateDir) -> Result<bool, StateError> {
         // Looking leaves nothing behind.
-        let file = match fs::File::open(directory.join(FILE)) {
+        let file = match fs::File::open(directory.join(LOCK_FILE)) {
             Ok(file) => file.into_parts().0,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -57,11 +57,11 @@ impl HostLock {
     }
 }
 
-fn open(directory: &StateDir) -> Result<File, StateError> {
+fn open_lock_file(directory: &StateDir) -> Result<File, StateError> {
     // Not truncated: the text belongs to whoever holds the lock.
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    Ok(options.open(directory.join(FILE))?.into_parts().0)
+    Ok(options.open(directory.join(LOCK_FILE))?.into_parts().0)
 }
 
 #[cfg(test)]
@@ -72,14 +72,14 @@ mod tests {
     async fn a_second_host_is_told_who_holds_the_directory() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
-        let first = HostLock::take(&directory).await.unwrap();
+        let first = HostLock::acquire(&directory).await.unwrap();
         assert!(HostLock::is_held(&directory).unwrap());
 
-        let refusal = HostLock::take(&directory).await.unwrap_err();
+        let refusal = HostLock::acquire(&directory).await.unwrap_err();
         assert!(refusal.to_string().contains(&format!("(process {})", std::process::id())), "{refusal}");
 
         drop(first);
         assert!(!HostLock::is_held(&directory).unwrap());
-        HostLock::take(&directory).await.unwrap();
+        HostLock::acquire(&directory).await.unwrap();
     }
 }

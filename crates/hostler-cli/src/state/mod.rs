@@ -1,7 +1,7 @@
 //! The state directory: private to the user, one host at a time, a token, and the address of the host that runs.
 
-mod announce;
 mod directory;
+mod editor_announcement;
 mod endpoint;
 mod lock;
 mod token;
@@ -11,14 +11,14 @@ use std::path::PathBuf;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-pub(crate) use announce::{Announced, editors};
 pub(crate) use directory::StateDir;
-pub(crate) use endpoint::{Endpoint, Published, reachable};
+pub(crate) use editor_announcement::{EditorAnnouncement, editor_data_dirs};
+pub(crate) use endpoint::{HostEndpoint, PublishedEndpoint, to_local_ip};
 pub(crate) use lock::HostLock;
-pub(crate) use token::{is_token, read_token};
+pub(crate) use token::{is_valid_token, read_token};
 
 /// Whether there is a process of this number.
-fn process_is_there(pid: u32) -> bool {
+fn process_exists(pid: u32) -> bool {
     // Signal 0 only asks. A process of another user could not hold our lock.
     i32::try_from(pid).is_ok_and(|pid| pid > 0 && kill(Pid::from_raw(pid), None).is_ok())
 }
@@ -34,7 +34,7 @@ pub enum StateError {
     ForeignOwner(PathBuf),
     /// The directory is used for something else, and its permissions would have to change.
     #[error("The directory {0} holds other files and is open to other users: give --state-dir a directory of its own.")]
-    NotOurs(PathBuf),
+    NotAStateDirectory(PathBuf),
     /// Another host runs on it.
     #[error(
         "Another host{} uses the state directory {path}: stop it, or give this one its own with --state-dir.",

@@ -4,19 +4,19 @@ use std::path::Path;
 use fs_err as fs;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::directory::write_private;
+use super::directory::write_private_file;
 use super::{HostLock, StateDir, StateError};
 
-pub(super) const FILE: &str = "token";
+pub(super) const TOKEN_FILE: &str = "token";
 
 impl StateDir {
     /// The token of this directory's hosts: made once, then reused. Only the holder of the lock makes one.
-    pub(crate) fn token(&self, _lock: &HostLock) -> Result<SecretString, StateError> {
-        let path = self.join(FILE);
+    pub(crate) fn load_or_create_token(&self, _lock: &HostLock) -> Result<SecretString, StateError> {
+        let path = self.join(TOKEN_FILE);
         match read_token(&path) {
             Err(StateError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                let token = make()?;
-                write_private(&path, &format!("{}\n", token.expose_secret()))?;
+                let token = generate_token()?;
+                write_private_file(&path, &format!("{}\n", token.expose_secret()))?;
                 Ok(token)
             }
             result => result,
@@ -25,7 +25,7 @@ impl StateDir {
 }
 
 /// Whether a text can be a token: it goes into URLs as it is.
-pub(crate) fn is_token(token: &SecretString) -> bool {
+pub(crate) fn is_valid_token(token: &SecretString) -> bool {
     let token = token.expose_secret();
     !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
@@ -33,11 +33,11 @@ pub(crate) fn is_token(token: &SecretString) -> bool {
 /// Reads a token file.
 pub(crate) fn read_token(path: &Path) -> Result<SecretString, StateError> {
     let token = SecretString::from(fs::read_to_string(path)?.trim().to_owned());
-    if is_token(&token) { Ok(token) } else { Err(StateError::BadToken(path.to_owned())) }
+    if is_valid_token(&token) { Ok(token) } else { Err(StateError::BadToken(path.to_owned())) }
 }
 
 /// 192 random bits.
-fn make() -> Result<SecretString, StateError> {
+fn generate_token() -> Result<SecretString, StateError> {
     let mut bytes = [0_u8; 24];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(SecretString::from(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
@@ -53,11 +53,11 @@ mod tests {
     async fn a_token_is_made_once_and_reused() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
-        let lock = HostLock::take(&directory).await.unwrap();
-        let first = directory.token(&lock).unwrap();
-        assert!(is_token(&first) && first.expose_secret().len() >= 32);
-        assert_eq!(first.expose_secret(), directory.token(&lock).unwrap().expose_secret());
-        assert_eq!(fs::metadata(scratch.path().join(FILE)).unwrap().mode() & 0o777, 0o600);
+        let lock = HostLock::acquire(&directory).await.unwrap();
+        let first = directory.load_or_create_token(&lock).unwrap();
+        assert!(is_valid_token(&first) && first.expose_secret().len() >= 32);
+        assert_eq!(first.expose_secret(), directory.load_or_create_token(&lock).unwrap().expose_secret());
+        assert_eq!(fs::metadata(scratch.path().join(TOKEN_FILE)).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

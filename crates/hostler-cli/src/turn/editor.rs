@@ -8,22 +8,22 @@ use std::path::PathBuf;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use crate::echo::Kept;
 use crate::environment::HostEnvironment;
+use crate::terminal_mode::TermiosGuard;
 
 /// More than hosts take.
-const LONGEST: u64 = 16 << 20;
+const MAX_EDITED_BYTES: u64 = 16 << 20;
 
 /// How to open a text.
 #[derive(Debug, Clone)]
-pub(crate) struct Editor {
+pub(crate) struct TextEditor {
     command: OsString,
     temp_dir: PathBuf,
 }
 
-impl Editor {
+impl TextEditor {
     /// `$VISUAL`, or `$EDITOR`.
-    pub(crate) fn of(environment: &HostEnvironment) -> Option<Self> {
+    pub(crate) fn from_environment(environment: &HostEnvironment) -> Option<Self> {
         let command = environment.var("VISUAL").or_else(|| environment.var("EDITOR"))?.to_owned();
         Some(Self { command, temp_dir: environment.temp_dir.clone() })
     }
@@ -32,13 +32,13 @@ impl Editor {
     pub(crate) fn edit(&self, text: String) -> BoxFuture<'static, Result<String, String>> {
         let Self { command, temp_dir } = self.clone();
         let name = command.to_string_lossy().into_owned();
-        run(command, temp_dir, text)
+        run_editor(command, temp_dir, text)
             .map(move |edited| edited.map_err(|why| format!("The editor {name} {why}.")))
             .boxed()
     }
 }
 
-async fn run(command: OsString, temp_dir: PathBuf, text: String) -> Result<String, String> {
+async fn run_editor(command: OsString, temp_dir: PathBuf, text: String) -> Result<String, String> {
     let unusable = |error: std::io::Error| format!("could not be used: {error}");
     // A directory of its own, for its owner alone: whatever the editor leaves beside the file goes with it.
     let directory = tempfile::Builder::new().prefix("hostler-edit-").tempdir_in(temp_dir).map_err(unusable)?;
@@ -51,7 +51,7 @@ async fn run(command: OsString, temp_dir: PathBuf, text: String) -> Result<Strin
     editor.arg("-c").arg(script).arg(command).arg(&file).kill_on_drop(true);
     // What is shown to people is on stderr; stdout may be a file.
     editor.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_err(unusable)?);
-    let terminal = Kept::now();
+    let terminal = TermiosGuard::capture();
     let status = editor.status().await.map_err(unusable)?;
     drop(terminal);
     if !status.success() {
@@ -59,6 +59,6 @@ async fn run(command: OsString, temp_dir: PathBuf, text: String) -> Result<Strin
     }
     let mut edited = String::new();
     let file = fs_err::File::open(&file).map_err(unusable)?;
-    file.take(LONGEST).read_to_string(&mut edited).map_err(unusable)?;
+    file.take(MAX_EDITED_BYTES).read_to_string(&mut edited).map_err(unusable)?;
     Ok(edited)
 }

@@ -1,11 +1,11 @@
 //! One turn, seen from a client: start it, follow it to its end, show it.
 
-mod ask;
 mod editor;
-mod follow;
-mod lines;
-mod render;
-mod workers;
+mod follower;
+mod prompts;
+mod renderer;
+mod stdin_lines;
+mod sub_agents;
 
 use std::io;
 use std::path::Path;
@@ -22,28 +22,28 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::client::{Client, ClientError, Event};
-use crate::exit::{Exit, Failure};
+use crate::client::{Client, ClientError, HostEvent};
+use crate::exit::{CommandFailure, Exit};
 use crate::signals::{Signal, Signals};
 
-pub(crate) use ask::Asker;
-pub(crate) use editor::Editor;
-pub(crate) use follow::{Follower, Input, Step, TurnEnd};
-pub(crate) use lines::Lines;
-pub(crate) use render::{Renderer, explain, failure_text};
+pub(crate) use editor::TextEditor;
+pub(crate) use follower::{FollowerInput, FollowerStep, TurnEnd, TurnFollower};
+pub(crate) use prompts::PromptQueue;
+pub(crate) use renderer::{TurnRenderer, tool_error_text, turn_end_result};
+pub(crate) use stdin_lines::StdinLines;
 
 /// The provider of new sessions; its id is the scheme of their URIs.
 pub(crate) const PROVIDER: &str = "claude";
 /// The configuration key that sessions keep the permission mode under.
-const PERMISSION_MODE: &str = "permissionMode";
+const PERMISSION_MODE_KEY: &str = "permissionMode";
 
 /// A session and the chat that its messages go to.
 #[derive(Debug, Clone)]
-pub(crate) struct Session {
+pub(crate) struct OpenedSession {
     pub(crate) uri: String,
     pub(crate) chat: String,
     /// A turn was running when we came: our message waits behind it.
-    pub(crate) busy: bool,
+    pub(crate) has_running_turn: bool,
 }
 
 /// Creates a session in a directory and subscribes to it.
@@ -51,11 +51,11 @@ pub(crate) async fn create_session(
     client: &Client,
     directory: &Path,
     permission_mode: Option<&str>,
-) -> Result<Session, Failure> {
+) -> Result<OpenedSession, CommandFailure> {
     let directory = url::Url::from_directory_path(directory)
-        .map_err(|()| Failure::new(Exit::Usage, format!("{} is not an absolute path.", directory.display())))?;
+        .map_err(|()| CommandFailure::new(Exit::Usage, format!("{} is not an absolute path.", directory.display())))?;
     let uri = format!("{PROVIDER}:/{}", Uuid::new_v4());
-    let config = permission_mode.map(|mode| [(PERMISSION_MODE.to_owned(), mode.into())].into_iter().collect());
+    let config = permission_mode.map(|mode| [(PERMISSION_MODE_KEY.to_owned(), mode.into())].into_iter().collect());
     client
         .create_session(&CreateSessionParams {
             channel: uri.clone(),
@@ -68,24 +68,24 @@ pub(crate) async fn create_session(
             progress_token: None,
         })
         .await?;
-    let (chat, busy) = client.subscribe_session(&uri).await?;
-    Ok(Session { uri, chat, busy })
+    let (chat, busy) = client.subscribe_session_and_chat(&uri).await?;
+    Ok(OpenedSession { uri, chat, has_running_turn: busy })
 }
 
 /// Subscribes to a session that is there. A permission mode changes it for this turn and those after.
 pub(crate) async fn open_session(
     client: &Client,
-    events: &mut mpsc::Receiver<Event>,
+    events: &mut mpsc::Receiver<HostEvent>,
     uri: String,
     permission_mode: Option<&str>,
-) -> Result<Session, Failure> {
-    let (chat, busy) = client.subscribe_session(&uri).await?;
+) -> Result<OpenedSession, CommandFailure> {
+    let (chat, busy) = client.subscribe_session_and_chat(&uri).await?;
     if let Some(mode) = permission_mode {
-        let config = [(PERMISSION_MODE.to_owned(), mode.into())].into_iter().collect();
+        let config = [(PERMISSION_MODE_KEY.to_owned(), mode.into())].into_iter().collect();
         let action = SessionConfigChangedAction { config, replace: None };
-        client.settle(events, &uri, StateAction::SessionConfigChanged(action)).await?;
+        client.dispatch_and_confirm(events, &uri, StateAction::SessionConfigChanged(action)).await?;
     }
-    Ok(Session { uri, chat, busy })
+    Ok(OpenedSession { uri, chat, has_running_turn: busy })
 }
 
 fn trim_slash(uri: &str) -> String {
@@ -96,16 +96,16 @@ fn trim_slash(uri: &str) -> String {
 }
 
 /// Who is asked what waits for a person.
-pub(crate) struct Person<'a> {
+pub(crate) struct InteractiveUser<'a> {
     /// What they type.
-    pub(crate) lines: Lines<'a>,
+    pub(crate) lines: StdinLines<'a>,
     /// Where they change longer texts.
-    pub(crate) editor: Option<Editor>,
+    pub(crate) editor: Option<TextEditor>,
 }
 
 /// Something to show while a turn is followed.
 #[derive(Debug)]
-pub(crate) enum Shown<'a> {
+pub(crate) enum TurnOutput<'a> {
     /// An envelope of the session, and how the host wrote it.
     Envelope(&'a ActionEnvelope, &'a RawValue),
     /// A question to our person, to be answered on the same line.
@@ -114,19 +114,19 @@ pub(crate) enum Shown<'a> {
 
 /// A turn that was asked for.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct RunningTurn<'a> {
     client: &'a Client,
-    session: &'a Session,
+    session: &'a OpenedSession,
     /// The turn's id, or the message's where it waits for a turn.
     id: String,
-    started: Instant,
+    started_at: Instant,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> RunningTurn<'a> {
     /// Sends a message.
     pub(crate) async fn start(
         client: &'a Client,
-        session: &'a Session,
+        session: &'a OpenedSession,
         text: &str,
         attachments: Vec<MessageAttachment>,
         model: Option<&str>,
@@ -140,105 +140,105 @@ impl<'a> Turn<'a> {
             agent: None,
             meta: None,
         };
-        let action = if session.busy {
+        let action = if session.has_running_turn {
             let kind = PendingMessageKind::Queued;
             StateAction::ChatPendingMessageSet(ChatPendingMessageSetAction { kind, id: id.clone(), message })
         } else {
             StateAction::ChatTurnStarted(ChatTurnStartedAction {
                 turn_id: id.clone(),
-                started_at: crate::time::now(),
+                started_at: crate::time::now_rfc3339(),
                 message,
                 queued_message_id: None,
                 meta: None,
             })
         };
         client.dispatch(&session.chat, action).await?;
-        Ok(Self { client, session, id, started: Instant::now() })
+        Ok(Self { client, session, id, started_at: Instant::now() })
     }
 
-    pub(crate) fn started(&self) -> Instant {
-        self.started
+    pub(crate) fn started_at(&self) -> Instant {
+        self.started_at
     }
 
     /// Follows the turn to its end; `show` sees every envelope of the session. If nobody reads what is shown, the turn
     /// is cancelled and the rest stays unseen. What waits for a person is asked of this one; without one it is refused.
     pub(crate) async fn follow(
         &self,
-        events: &mut mpsc::Receiver<Event>,
+        events: &mut mpsc::Receiver<HostEvent>,
         signals: &mut Signals,
-        mut person: Option<Person<'_>>,
-        mut show: impl FnMut(Shown<'_>) -> io::Result<()>,
-    ) -> Result<TurnEnd, Failure> {
-        let asker = person.as_ref().map(|person| Asker::new(&self.id, person.editor.is_some()));
-        let mut follower = Follower::new(self.session, &self.id, self.client.id(), asker);
+        mut person: Option<InteractiveUser<'_>>,
+        mut show: impl FnMut(TurnOutput<'_>) -> io::Result<()>,
+    ) -> Result<TurnEnd, CommandFailure> {
+        let asker = person.as_ref().map(|person| PromptQueue::new(&self.id, person.editor.is_some()));
+        let mut follower = TurnFollower::new(self.session, &self.id, self.client.client_id(), asker);
         let mut read = true;
         // While it is open the terminal is the editor's: nothing is shown or read, and Ctrl-C is meant for it.
         let mut editing: Option<BoxFuture<'_, Result<String, String>>> = None;
         loop {
-            let listened = follower.listens();
+            let listened = follower.is_awaiting_line();
             let step = tokio::select! {
                 // A flood of events does not drown Ctrl-C.
                 biased;
-                signal = signals.next() => match signal {
-                    Signal::Interrupt if editing.is_some() => Step::Wait,
+                signal = signals.next_stop_signal() => match signal {
+                    Signal::Interrupt if editing.is_some() => FollowerStep::Wait,
                     _ => {
                         editing = None;
-                        follower.on(Input::Interrupt)
+                        follower.handle(FollowerInput::Interrupt)
                     }
                 },
-                edited = closed(&mut editing), if editing.is_some() => {
+                edited = wait_for_editor(&mut editing), if editing.is_some() => {
                     editing = None;
-                    forget_typed(&mut person);
-                    follower.on(Input::Edited(edited))
+                    discard_typed_input(&mut person);
+                    follower.handle(FollowerInput::Edited(edited))
                 }
                 event = events.recv(), if editing.is_none() => match event {
-                    Some(Event::Envelope { envelope, raw }) => {
+                    Some(HostEvent::Envelope { envelope, raw }) => {
                         let mine = envelope.channel == self.session.uri || envelope.channel == self.session.chat;
                         // What another turn says while ours waits is none of our business.
-                        let mine = mine && (!follower.waits() || envelope.channel == self.session.uri);
-                        let shown = if read && mine { show(Shown::Envelope(&envelope, &raw)) } else { Ok(()) };
-                        let step = follower.on(Input::Envelope(&envelope));
+                        let mine = mine && (!follower.is_queued() || envelope.channel == self.session.uri);
+                        let shown = if read && mine { show(TurnOutput::Envelope(&envelope, &raw)) } else { Ok(()) };
+                        let step = follower.handle(FollowerInput::Envelope(&envelope));
                         match (shown, step) {
-                            (Err(error), Step::Wait) if error.kind() == io::ErrorKind::BrokenPipe => {
+                            (Err(error), FollowerStep::Wait) if error.kind() == io::ErrorKind::BrokenPipe => {
                                 read = false;
-                                follower.on(Input::ReaderGone)
+                                follower.handle(FollowerInput::StdoutClosed)
                             }
                             (Err(error), _) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
                             (_, step) => step,
                         }
                     }
-                    Some(Event::SessionRemoved(uri)) if uri == self.session.uri => follower.on(Input::SessionRemoved),
-                    Some(Event::SessionRemoved(_)) => Step::Wait,
-                    Some(Event::Closed(error)) => follower.on(Input::Closed(error.to_string())),
-                    None => follower.on(Input::Closed("The connection to the host ended.".to_owned())),
+                    Some(HostEvent::SessionRemoved(uri)) if uri == self.session.uri => follower.handle(FollowerInput::SessionRemoved),
+                    Some(HostEvent::SessionRemoved(_)) => FollowerStep::Wait,
+                    Some(HostEvent::Closed(error)) => follower.handle(FollowerInput::Closed(error.to_string())),
+                    None => follower.handle(FollowerInput::Closed("The connection to the host ended.".to_owned())),
                 },
                 line = next_line(&mut person), if listened && editing.is_none() => match line {
-                    Ok(Some(line)) => follower.on(Input::Line(&line)),
-                    Ok(None) | Err(_) => follower.on(Input::NobodyThere),
+                    Ok(Some(line)) => follower.handle(FollowerInput::Line(&line)),
+                    Ok(None) | Err(_) => follower.handle(FollowerInput::StdinClosed),
                 },
             };
             match step {
-                Step::Wait => {}
-                Step::Cancel => self.cancel(&follower).await?,
-                Step::Ask(text) => {
+                FollowerStep::Wait => {}
+                FollowerStep::Cancel => self.cancel(&follower).await?,
+                FollowerStep::Ask(text) => {
                     // What was typed before the question is no answer to it.
                     if !listened {
-                        forget_typed(&mut person);
+                        discard_typed_input(&mut person);
                     }
-                    show(Shown::Prompt(&text))?;
+                    show(TurnOutput::Prompt(&text))?;
                 }
-                Step::Edit(text) => {
+                FollowerStep::Edit(text) => {
                     editing = person.as_ref().and_then(|person| person.editor.as_ref()).map(|editor| editor.edit(text));
                 }
-                Step::Answer(actions) => {
+                FollowerStep::Answer(actions) => {
                     for action in actions {
-                        let chat = follower.chat_of(&action).to_owned();
+                        let chat = follower.chat_for_answer(&action).to_owned();
                         self.client.dispatch(&chat, action).await?;
                     }
                 }
-                Step::End(end) => {
+                FollowerStep::End(end) => {
                     if listened {
-                        show(Shown::Prompt("\n"))?;
+                        show(TurnOutput::Prompt("\n"))?;
                     }
                     return Ok(end);
                 }
@@ -246,12 +246,12 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn cancel(&self, follower: &Follower) -> Result<(), ClientError> {
-        let action = if follower.waits() {
+    async fn cancel(&self, follower: &TurnFollower) -> Result<(), ClientError> {
+        let action = if follower.is_queued() {
             let (kind, id) = (PendingMessageKind::Queued, self.id.clone());
             StateAction::ChatPendingMessageRemoved(ChatPendingMessageRemovedAction { kind, id })
         } else {
-            let duration = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+            let duration = i64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(i64::MAX);
             let turn_id = follower.turn().to_owned();
             StateAction::ChatTurnCancelled(ChatTurnCancelledAction { turn_id, duration, meta: None })
         };
@@ -259,21 +259,21 @@ impl<'a> Turn<'a> {
     }
 }
 
-async fn next_line(person: &mut Option<Person<'_>>) -> io::Result<Option<String>> {
+async fn next_line(person: &mut Option<InteractiveUser<'_>>) -> io::Result<Option<String>> {
     match person {
-        Some(person) => person.lines.next().await,
+        Some(person) => person.lines.next_line().await,
         None => Ok(None),
     }
 }
 
-fn forget_typed(person: &mut Option<Person<'_>>) {
+fn discard_typed_input(person: &mut Option<InteractiveUser<'_>>) {
     if let Some(person) = person {
-        person.lines.forget();
+        person.lines.discard();
     }
 }
 
 /// What an open editor leaves.
-async fn closed(editing: &mut Option<BoxFuture<'_, Result<String, String>>>) -> Result<String, String> {
+async fn wait_for_editor(editing: &mut Option<BoxFuture<'_, Result<String, String>>>) -> Result<String, String> {
     match editing {
         Some(editing) => editing.await,
         None => std::future::pending().await,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_cli::{
-    CredentialVault, DeviceCode, DeviceLogin, GatewayOptions, KeptCredential, KeptPlace, LaunchError, ProxyLauncher,
-    ProxyOptions, RunningProxy, UpstreamSpec, VaultError, VaultSettings,
+    CredentialVaultPort, DeviceCodePrompt, DeviceLogin, GatewayOptions, LaunchError, ProxyLauncher, ProxyOptions,
+    RunningProxy, SaveCredentialResult, SavedCredentialLocation, UpstreamSpec, VaultError, VaultSettings,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpListener;
@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 
 /// Starts gateways that only listen, and remembers what it was asked.
 #[derive(Clone, Default)]
-pub(crate) struct FakeProxies {
+pub(crate) struct FakeProxyLauncher {
     pub(crate) launched: Arc<Mutex<Vec<ProxyOptions>>>,
     pub(crate) configured: Arc<watch::Sender<Vec<GatewayOptions>>>,
     pub(crate) shut_down: Arc<Mutex<usize>>,
@@ -22,7 +22,7 @@ pub(crate) struct FakeProxies {
 
 pub(crate) const NONCE: &str = "0123456789abcdef";
 
-impl ProxyLauncher for FakeProxies {
+impl ProxyLauncher for FakeProxyLauncher {
     fn launch(&self, options: ProxyOptions) -> BoxFuture<'static, Result<Box<dyn RunningProxy>, LaunchError>> {
         let this = self.clone();
         async move {
@@ -37,7 +37,7 @@ impl ProxyLauncher for FakeProxies {
 }
 
 struct FakeProxy {
-    this: FakeProxies,
+    this: FakeProxyLauncher,
     address: SocketAddr,
     _listener: TcpListener,
 }
@@ -68,37 +68,42 @@ impl RunningProxy for FakeProxy {
 /// Keeps credentials in a map.
 #[derive(Clone, Default)]
 pub(crate) struct FakeVault {
-    pub(crate) kept: Arc<Mutex<BTreeMap<String, String>>>,
+    pub(crate) stored: Arc<Mutex<BTreeMap<String, String>>>,
     pub(crate) settings: Arc<Mutex<Vec<VaultSettings>>>,
     pub(crate) refusal: Option<&'static str>,
 }
 
 impl FakeVault {
-    fn place(&self) -> KeptPlace {
-        KeptPlace::Keyring
+    fn place(&self) -> SavedCredentialLocation {
+        SavedCredentialLocation::Keyring
     }
 }
 
-impl CredentialVault for FakeVault {
-    fn keep(
+impl CredentialVaultPort for FakeVault {
+    fn store(
         &self,
         vault: VaultSettings,
         name: String,
         secret: SecretString,
-    ) -> BoxFuture<'static, Result<KeptCredential, VaultError>> {
+    ) -> BoxFuture<'static, Result<SaveCredentialResult, VaultError>> {
         self.settings.lock().unwrap().push(vault.clone());
-        self.kept.lock().unwrap().insert(name.clone(), secret.expose_secret().to_owned());
+        self.stored.lock().unwrap().insert(name.clone(), secret.expose_secret().to_owned());
         let kept = match self.refusal {
-            Some(why) => {
-                KeptCredential { place: KeptPlace::File(vault.directory.join(name)), instead: Some(why.to_owned()) }
-            }
-            None => KeptCredential { place: self.place(), instead: None },
+            Some(why) => SaveCredentialResult {
+                location: SavedCredentialLocation::File(vault.directory.join(name)),
+                fallback_reason: Some(why.to_owned()),
+            },
+            None => SaveCredentialResult { location: self.place(), fallback_reason: None },
         };
         async move { Ok(kept) }.boxed()
     }
 
-    fn forget(&self, _: VaultSettings, name: String) -> BoxFuture<'static, Result<Vec<KeptPlace>, VaultError>> {
-        let was = self.kept.lock().unwrap().remove(&name);
+    fn delete(
+        &self,
+        _: VaultSettings,
+        name: String,
+    ) -> BoxFuture<'static, Result<Vec<SavedCredentialLocation>, VaultError>> {
+        let was = self.stored.lock().unwrap().remove(&name);
         let places = was.map(|_| self.place()).into_iter().collect();
         async move { Ok(places) }.boxed()
     }
@@ -108,29 +113,33 @@ impl CredentialVault for FakeVault {
         _: VaultSettings,
         name: String,
         _: bool,
-    ) -> BoxFuture<'static, Result<Option<KeptPlace>, VaultError>> {
-        let found = self.kept.lock().unwrap().contains_key(&name).then(|| self.place());
+    ) -> BoxFuture<'static, Result<Option<SavedCredentialLocation>, VaultError>> {
+        let found = self.stored.lock().unwrap().contains_key(&name).then(|| self.place());
         async move { Ok(found) }.boxed()
     }
 }
 
 /// Signs in when it is told to.
 #[derive(Clone, Default)]
-pub(crate) struct FakeLogin {
-    pub(crate) typed: Arc<Notify>,
-    pub(crate) asked: Arc<Mutex<Vec<UpstreamSpec>>>,
+pub(crate) struct FakeDeviceLogin {
+    pub(crate) code_entered: Arc<Notify>,
+    pub(crate) requested: Arc<Mutex<Vec<UpstreamSpec>>>,
 }
 
-impl DeviceLogin for FakeLogin {
+impl DeviceLogin for FakeDeviceLogin {
     fn login(
         &self,
         upstream: UpstreamSpec,
-        show: Box<dyn FnOnce(DeviceCode) + Send>,
+        show: Box<dyn FnOnce(DeviceCodePrompt) + Send>,
     ) -> BoxFuture<'static, Result<SecretString, VaultError>> {
-        self.asked.lock().unwrap().push(upstream);
-        let typed = Arc::clone(&self.typed);
+        self.requested.lock().unwrap().push(upstream);
+        let typed = Arc::clone(&self.code_entered);
         async move {
-            show(DeviceCode { code: "ABCD-1234".into(), url: "https://github.example/login".into(), minutes: 15 });
+            show(DeviceCodePrompt {
+                user_code: "ABCD-1234".into(),
+                verification_url: "https://github.example/login".into(),
+                expires_in_minutes: 15,
+            });
             typed.notified().await;
             Ok("gho_planted".to_owned().into())
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
 use hostler_cli::{
-    AgentDiag, GatewayOptions, HostDiagnostics, HostLauncher, HostOptions, LaunchError, RunningHost, Signal,
+    AgentDiagnostics, GatewayOptions, HostDiagnostics, HostLauncher, HostOptions, LaunchError, RunningHost, Signal,
 };
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 
 /// What the fake host does when a message comes.
 #[derive(Clone)]
-pub(crate) enum Beat {
+pub(crate) enum HostScriptStep {
     /// An action on the chat; `turnId` is filled in.
     Chat(Value),
     /// An action on the session.
@@ -31,64 +31,68 @@ pub(crate) enum Beat {
     /// Waits until the client has sent a cancel, and ignores it.
     IgnoreCancel,
     /// Waits for the client's next action and passes it on to everybody.
-    PassOn,
+    EchoNextAction,
     /// Tells the first, waits for the second.
-    Pause(Arc<Semaphore>, Arc<Semaphore>),
+    Synchronize(Arc<Semaphore>, Arc<Semaphore>),
     /// Asks the client something.
-    Ask(&'static str),
+    SendRequest(&'static str),
     /// Drops the connection.
     HangUp,
 }
 
 /// An answer of one word per delta.
-pub(crate) fn answer(words: &[&str]) -> Vec<Beat> {
+pub(crate) fn answer_steps(words: &[&str]) -> Vec<HostScriptStep> {
     let mut beats = vec![
-        Beat::Session(json!({ "type": "session/ready" })),
-        Beat::Chat(json!({ "type": "chat/responsePart", "part": { "kind": "markdown", "id": "m1", "content": "" } })),
+        HostScriptStep::Session(json!({ "type": "session/ready" })),
+        HostScriptStep::Chat(
+            json!({ "type": "chat/responsePart", "part": { "kind": "markdown", "id": "m1", "content": "" } }),
+        ),
     ];
-    beats.extend(words.iter().map(|word| Beat::Chat(json!({ "type": "chat/delta", "partId": "m1", "content": word }))));
+    beats.extend(
+        words.iter().map(|word| HostScriptStep::Chat(json!({ "type": "chat/delta", "partId": "m1", "content": word }))),
+    );
     beats
 }
 
-pub(crate) fn complete() -> Beat {
-    Beat::Chat(json!({ "type": "chat/turnComplete", "duration": 12 }))
+pub(crate) fn turn_complete() -> HostScriptStep {
+    HostScriptStep::Chat(json!({ "type": "chat/turnComplete", "duration": 12 }))
 }
 
-pub(crate) fn error(kind: &str, message: &str) -> Beat {
+pub(crate) fn turn_error(kind: &str, message: &str) -> HostScriptStep {
     let error =
         json!({ "errorType": kind, "message": message, "_meta": { "hostler": { "stderr": "line of stderr\n" } } });
-    Beat::Chat(json!({ "type": "chat/error", "duration": 12, "part": { "kind": "error", "error": error } }))
+    HostScriptStep::Chat(json!({ "type": "chat/error", "duration": 12, "part": { "kind": "error", "error": error } }))
 }
 
 /// Launches scripted hosts and remembers what it was asked.
 #[derive(Clone)]
-pub(crate) struct FakeLauncher {
-    script: Arc<Vec<Beat>>,
-    pub(crate) seen: Arc<Seen>,
+pub(crate) struct FakeHostLauncher {
+    script: Arc<Vec<HostScriptStep>>,
+    pub(crate) recorded: Arc<RecordedCalls>,
     sessions: Arc<Vec<Value>>,
     turns: Value,
-    plan: Option<Value>,
-    found: Value,
-    busy: bool,
+    attachment_plan: Option<Value>,
+    search_result: Value,
+    has_running_turn: bool,
     failure: Option<LaunchError>,
-    stubborn: bool,
+    never_stops: bool,
 }
 
 /// The fake's pages of sessions are small, whatever is asked for.
-const PAGE: usize = 2;
+const SESSION_PAGE_SIZE: usize = 2;
 /// How many older turns are loaded at once.
-const TURNS: usize = 30;
+const TURN_PAGE_SIZE: usize = 30;
 
 /// What reached the fake hosts.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedCalls {
     pub(crate) options: Mutex<Vec<HostOptions>>,
     pub(crate) frames: Mutex<Vec<Value>>,
     pub(crate) shut_down: Mutex<usize>,
     pub(crate) configured: watch::Sender<Vec<GatewayOptions>>,
 }
 
-impl Seen {
+impl RecordedCalls {
     /// The params of all frames of a method.
     pub(crate) fn params(&self, method: &str) -> Vec<Value> {
         let frames = self.frames.lock().unwrap();
@@ -103,86 +107,86 @@ impl Seen {
     }
 }
 
-impl FakeLauncher {
-    pub(crate) fn new(script: impl IntoIterator<Item = Beat>) -> Self {
+impl FakeHostLauncher {
+    pub(crate) fn new(script: impl IntoIterator<Item = HostScriptStep>) -> Self {
         let script = Arc::new(script.into_iter().collect());
         Self {
             script,
-            seen: Arc::default(),
+            recorded: Arc::default(),
             sessions: Arc::default(),
             turns: json!([]),
-            plan: None,
-            found: Value::Null,
-            busy: false,
+            attachment_plan: None,
+            search_result: Value::Null,
+            has_running_turn: false,
             failure: None,
-            stubborn: false,
+            never_stops: false,
         }
     }
 
     /// Keeps these sessions, and these turns in the chat of each.
-    pub(crate) fn keeping(self, sessions: Vec<Value>, turns: Value) -> Self {
+    pub(crate) fn with_sessions(self, sessions: Vec<Value>, turns: Value) -> Self {
         Self { sessions: Arc::new(sessions), turns, ..self }
     }
 
     /// Answers so when it is asked what would become of attachments; otherwise it does not know the question.
-    pub(crate) fn planning(self, plan: Value) -> Self {
-        Self { plan: Some(plan), ..self }
+    pub(crate) fn with_attachment_plan(self, plan: Value) -> Self {
+        Self { attachment_plan: Some(plan), ..self }
     }
 
     /// Answers so whatever is looked for.
-    pub(crate) fn finding(self, found: Value) -> Self {
-        Self { found, ..self }
+    pub(crate) fn with_search_result(self, found: Value) -> Self {
+        Self { search_result: found, ..self }
     }
 
     /// A turn runs in each chat.
-    pub(crate) fn busy(self) -> Self {
-        Self { busy: true, ..self }
+    pub(crate) fn with_running_turn(self) -> Self {
+        Self { has_running_turn: true, ..self }
     }
 
     /// Does not start.
-    pub(crate) fn failing(failure: LaunchError) -> Self {
+    pub(crate) fn failing_to_start(failure: LaunchError) -> Self {
         Self { failure: Some(failure), ..Self::new([]) }
     }
 
     /// Does not stop.
-    pub(crate) fn stubborn() -> Self {
-        Self { stubborn: true, ..Self::new([]) }
+    pub(crate) fn never_stopping() -> Self {
+        Self { never_stops: true, ..Self::new([]) }
     }
 }
 
-impl HostLauncher for FakeLauncher {
-    fn launch(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>> {
+impl HostLauncher for FakeHostLauncher {
+    fn launch_host(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>> {
         let this = self.clone();
         Box::pin(async move {
-            this.seen.options.lock().unwrap().push(options.clone());
+            this.recorded.options.lock().unwrap().push(options.clone());
             if let Some(failure) = this.failure {
                 return Err(failure);
             }
             let listener = TcpListener::bind(options.listen).await.unwrap();
             let addr = listener.local_addr().unwrap();
-            let shared = Arc::new(Shared {
+            let shared = Arc::new(FakeHostState {
                 script: this.script,
-                seen: this.seen,
+                seen: this.recorded,
                 sessions: this.sessions,
                 turns: this.turns,
-                plan: this.plan,
-                found: this.found,
-                busy: this.busy,
+                plan: this.attachment_plan,
+                found: this.search_result,
+                busy: this.has_running_turn,
                 clients: watch::channel(0).0,
                 diagnostics: Mutex::default(),
                 token: options.token.map(|token| token.expose_secret().to_owned()),
             });
             let mut tasks = JoinSet::new();
             tasks.spawn(accept(listener, Arc::clone(&shared)));
-            let host = FakeHost { addr, shared, stubborn: this.stubborn, tasks: Mutex::new(tasks) };
+            let host = FakeHost { addr, shared, stubborn: this.never_stops, tasks: Mutex::new(tasks) };
             Ok(Box::new(host) as Box<dyn RunningHost>)
         })
     }
 }
 
-struct Shared {
-    script: Arc<Vec<Beat>>,
-    seen: Arc<Seen>,
+struct FakeHostState {
+    script: Arc<Vec<HostScriptStep>>,
+    seen: Arc<RecordedCalls>,
     sessions: Arc<Vec<Value>>,
     turns: Value,
     plan: Option<Value>,
@@ -195,7 +199,7 @@ struct Shared {
 
 struct FakeHost {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<FakeHostState>,
     stubborn: bool,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -220,11 +224,11 @@ impl RunningHost for FakeHost {
         })
     }
 
-    fn clients(&self) -> usize {
+    fn client_count(&self) -> usize {
         *self.shared.clients.borrow()
     }
 
-    fn client_left(&self) -> BoxFuture<'_, ()> {
+    fn client_count_changed(&self) -> BoxFuture<'_, ()> {
         let mut clients = self.shared.clients.subscribe();
         Box::pin(async move {
             let _ended = clients.changed().await;
@@ -236,7 +240,7 @@ impl RunningHost for FakeHost {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<FakeHostState>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let shared = Arc::clone(&shared);
@@ -254,7 +258,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             };
             if let Ok(socket) = tokio_tungstenite::accept_hdr_async(stream, check).await {
                 shared.clients.send_modify(|count| *count += 1);
-                let mut peer = Peer { socket, shared: Arc::clone(&shared), seq: 100, client: String::new() };
+                let mut peer =
+                    FakeHostConnection { socket, shared: Arc::clone(&shared), seq: 100, client: String::new() };
                 while let Some(frame) = peer.read().await {
                     if !peer.answer(frame).await {
                         break;
@@ -266,14 +271,14 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-struct Peer {
+struct FakeHostConnection {
     socket: WebSocketStream<TcpStream>,
-    shared: Arc<Shared>,
+    shared: Arc<FakeHostState>,
     seq: u64,
     client: String,
 }
 
-impl Peer {
+impl FakeHostConnection {
     async fn read(&mut self) -> Option<Value> {
         loop {
             match self.socket.next().await?.ok()? {
@@ -307,7 +312,7 @@ impl Peer {
             "fetchTurns" => {
                 let turns = self.shared.turns.as_array().unwrap();
                 let until: usize = params["cursor"].as_str().unwrap().parse().unwrap();
-                let from = until.saturating_sub(TURNS);
+                let from = until.saturating_sub(TURN_PAGE_SIZE);
                 let mut loaded = json!({ "type": "chat/turnsLoaded", "turns": turns[from..until] });
                 if from > 0 {
                     loaded["turnsNextCursor"] = from.to_string().into();
@@ -345,7 +350,7 @@ impl Peer {
     fn page(&self, params: &Value) -> Value {
         let sessions = &self.shared.sessions;
         let from = params["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
-        let until = sessions.len().min(from + PAGE);
+        let until = sessions.len().min(from + SESSION_PAGE_SIZE);
         let mut page = json!({ "items": sessions[from..until] });
         if until < sessions.len() {
             page["nextCursor"] = until.to_string().into();
@@ -357,7 +362,7 @@ impl Peer {
     fn audit(&self, params: &Value) -> Value {
         let entry = |id: usize| json!({ "id": id, "who": "ada", "decision": "allow", "input": format!("\u{9b}{id}") });
         let from = usize::try_from(params["after"].as_i64().unwrap()).unwrap();
-        let until = 3.min(from + PAGE);
+        let until = 3.min(from + SESSION_PAGE_SIZE);
         let mut page = json!({ "items": (from + 1..=until).map(entry).collect::<Vec<_>>() });
         if until < 3 {
             page["next"] = until.into();
@@ -371,7 +376,7 @@ impl Peer {
         let ours = origin(&self.client);
         self.envelope(json!({ "channel": channel, "action": action, "origin": origin("other") })).await;
         let mut echo = json!({ "channel": channel, "action": action, "origin": ours });
-        if let Some(Beat::Reject(reason)) = self.shared.script.first() {
+        if let Some(HostScriptStep::Reject(reason)) = self.shared.script.first() {
             echo["rejectionReason"] = (*reason).into();
         }
         self.envelope(echo).await;
@@ -386,9 +391,9 @@ impl Peer {
             let mut diagnostics = shared.diagnostics.lock().unwrap();
             diagnostics.gateway_requests += 1;
             diagnostics.agents =
-                vec![AgentDiag { session: session.clone(), pid: 4242, version: Some("2.1.325".into()) }];
+                vec![AgentDiagnostics { session: session.clone(), pid: 4242, version: Some("2.1.325".into()) }];
         }
-        if let Some(Beat::Reject(reason)) = shared.script.first() {
+        if let Some(HostScriptStep::Reject(reason)) = shared.script.first() {
             let refused = json!({ "channel": chat, "action": started, "origin": origin, "rejectionReason": reason });
             self.envelope(refused).await;
             return true;
@@ -396,24 +401,24 @@ impl Peer {
         self.envelope(json!({ "channel": chat, "action": started, "origin": origin })).await;
         for beat in shared.script.iter() {
             match beat {
-                Beat::Chat(action) => {
+                HostScriptStep::Chat(action) => {
                     let mut action = action.clone();
                     action["turnId"] = turn.clone();
                     self.envelope(json!({ "channel": chat, "action": action })).await;
                 }
-                Beat::Session(action) => self.envelope(json!({ "channel": session, "action": action })).await,
-                Beat::Signal(sender, signal) => sender.send(*signal).await.unwrap(),
-                Beat::WaitForCancel | Beat::IgnoreCancel => {
+                HostScriptStep::Session(action) => self.envelope(json!({ "channel": session, "action": action })).await,
+                HostScriptStep::Signal(sender, signal) => sender.send(*signal).await.unwrap(),
+                HostScriptStep::WaitForCancel | HostScriptStep::IgnoreCancel => {
                     let Some(frame) = self.read_until("dispatchAction").await else {
                         return false;
                     };
                     assert_eq!(frame["params"]["action"]["type"], "chat/turnCancelled");
-                    if matches!(beat, Beat::WaitForCancel) {
+                    if matches!(beat, HostScriptStep::WaitForCancel) {
                         let action = frame["params"]["action"].clone();
                         self.envelope(json!({ "channel": chat, "action": action, "origin": origin })).await;
                     }
                 }
-                Beat::PassOn => {
+                HostScriptStep::EchoNextAction => {
                     let Some(frame) = self.read_until("dispatchAction").await else {
                         return false;
                     };
@@ -421,18 +426,18 @@ impl Peer {
                     let origin = json!({ "clientId": self.client, "clientSeq": seq });
                     self.envelope(json!({ "channel": chat, "action": action, "origin": origin })).await;
                 }
-                Beat::Pause(reached, go_on) => {
+                HostScriptStep::Synchronize(reached, go_on) => {
                     reached.add_permits(1);
                     go_on.acquire().await.unwrap().forget();
                 }
-                Beat::Ask(method) => {
+                HostScriptStep::SendRequest(method) => {
                     self.send(&json!({ "jsonrpc": "2.0", "id": "q1", "method": method, "params": {} })).await;
                     if self.read().await.is_none() {
                         return false;
                     }
                 }
-                Beat::Reject(_) => {}
-                Beat::HangUp => return false,
+                HostScriptStep::Reject(_) => {}
+                HostScriptStep::HangUp => return false,
             }
         }
         true
@@ -459,7 +464,7 @@ fn session_of(chat: &str) -> String {
     chat.strip_prefix("ahp-chat://fake/").unwrap().to_owned()
 }
 
-fn snapshot(channel: &str, seq: u64, shared: &Shared, last: usize) -> Value {
+fn snapshot(channel: &str, seq: u64, shared: &FakeHostState, last: usize) -> Value {
     let state = if channel.starts_with("ahp-chat:") {
         let turns = shared.turns.as_array().unwrap();
         let from = turns.len().saturating_sub(last);

@@ -16,24 +16,24 @@ use hostler_driver::{ConfigurationItem, ConfigurationKind, WorkspaceConfiguratio
 use hostler_telemetry::LogTap;
 use tokio::sync::{mpsc, watch};
 
-use gateway::{FakeLogin, FakeProxies, FakeVault};
-use host::FakeLauncher;
+use gateway::{FakeDeviceLogin, FakeProxyLauncher, FakeVault};
+use host::FakeHostLauncher;
 use installer::FakeInstaller;
 
 /// What a command writes; tests wait for it.
 #[derive(Clone)]
-pub(crate) struct Output {
+pub(crate) struct CapturedOutput {
     text: Arc<watch::Sender<String>>,
     broken: bool,
 }
 
-impl Output {
+impl CapturedOutput {
     pub(crate) fn new() -> Self {
         Self { text: Arc::new(watch::channel(String::new()).0), broken: false }
     }
 
     /// Nobody reads it.
-    pub(crate) fn broken() -> Self {
+    pub(crate) fn with_broken_pipe() -> Self {
         Self { broken: true, ..Self::new() }
     }
 
@@ -46,7 +46,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for CapturedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.broken {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -62,21 +62,21 @@ impl Write for Output {
 }
 
 /// A home directory, a scratch directory, and one command to run in them.
-pub(crate) struct Stage {
+pub(crate) struct CommandFixture {
     pub(crate) scratch: tempfile::TempDir,
     pub(crate) vars: Vec<(String, String)>,
-    pub(crate) out: Output,
-    pub(crate) err: Output,
-    pub(crate) terminal: bool,
+    pub(crate) out: CapturedOutput,
+    pub(crate) err: CapturedOutput,
+    pub(crate) is_terminal: bool,
     pub(crate) stdin: Vec<u8>,
     pub(crate) signal: mpsc::Sender<Signal>,
-    pub(crate) proxies: FakeProxies,
-    pub(crate) vault: FakeVault,
-    pub(crate) login: FakeLogin,
+    pub(crate) proxy_launcher: FakeProxyLauncher,
+    pub(crate) credential_vault: FakeVault,
+    pub(crate) device_login: FakeDeviceLogin,
     signals: Option<Signals>,
 }
 
-impl Stage {
+impl CommandFixture {
     pub(crate) fn new() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::create_dir(scratch.path().join("tmp")).unwrap();
@@ -86,24 +86,24 @@ impl Stage {
         Self {
             scratch,
             vars: vec![("HOME".into(), home)],
-            out: Output::new(),
-            err: Output::new(),
-            terminal: false,
+            out: CapturedOutput::new(),
+            err: CapturedOutput::new(),
+            is_terminal: false,
             stdin: Vec::new(),
             signal,
-            proxies: FakeProxies::default(),
-            vault: FakeVault::default(),
-            login: FakeLogin::default(),
+            proxy_launcher: FakeProxyLauncher::default(),
+            credential_vault: FakeVault::default(),
+            device_login: FakeDeviceLogin::default(),
             signals: Some(signals),
         }
     }
 
     pub(crate) fn on_terminal(mut self) -> Self {
-        self.terminal = true;
+        self.is_terminal = true;
         self
     }
 
-    pub(crate) fn var(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_var(mut self, name: &str, value: &str) -> Self {
         self.vars.push((name.into(), value.into()));
         self
     }
@@ -113,7 +113,7 @@ impl Stage {
     }
 
     /// Writes the configuration file.
-    pub(crate) fn configure(&self, text: &str) -> std::path::PathBuf {
+    pub(crate) fn write_config(&self, text: &str) -> std::path::PathBuf {
         let directory = self.scratch.path().join(".config/hostler");
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("config.toml");
@@ -125,41 +125,41 @@ impl Stage {
         let vars = self.vars.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let path = |name: &str| self.scratch.path().join(name);
         let mut environment = HostEnvironment::from_vars(vars, path("project"), path("tmp"));
-        environment.stdin_is_terminal = self.terminal;
-        environment.stdout_is_terminal = self.terminal;
-        environment.stderr_is_terminal = self.terminal;
+        environment.stdin_is_terminal = self.is_terminal;
+        environment.stdout_is_terminal = self.is_terminal;
+        environment.stderr_is_terminal = self.is_terminal;
         environment
     }
 
-    pub(crate) fn wiring(&self, launcher: &FakeLauncher) -> Wiring {
+    pub(crate) fn wiring(&self, launcher: &FakeHostLauncher) -> Wiring {
         Wiring {
-            launcher: Arc::new(launcher.clone()),
-            proxies: Arc::new(self.proxies.clone()),
-            vault: Arc::new(self.vault.clone()),
-            device_login: Arc::new(self.login.clone()),
+            host_launcher: Arc::new(launcher.clone()),
+            proxy_launcher: Arc::new(self.proxy_launcher.clone()),
+            credential_vault: Arc::new(self.credential_vault.clone()),
+            device_login: Arc::new(self.device_login.clone()),
             installers: vec![Arc::new(FakeInstaller::installed(self.scratch.path()))],
-            doctor: Vec::new(),
-            inspect: Arc::new(inspect),
-            plans: Some(self.scratch.path().join("plans")),
-            log: LogTap::default(),
+            doctor_checks: Vec::new(),
+            folder_inspector: Arc::new(inspect),
+            plans_dir: Some(self.scratch.path().join("plans")),
+            log_tap: LogTap::default(),
             environment: self.environment(),
         }
     }
 
     /// Runs a command to its end.
-    pub(crate) async fn run(&mut self, args: &[&str], launcher: &FakeLauncher) -> Exit {
+    pub(crate) async fn run(&mut self, args: &[&str], launcher: &FakeHostLauncher) -> Exit {
         let wiring = self.wiring(launcher);
-        self.run_wired(args, wiring).await
+        self.run_with_wiring(args, wiring).await
     }
 
-    pub(crate) async fn run_wired(&mut self, args: &[&str], wiring: Wiring) -> Exit {
+    pub(crate) async fn run_with_wiring(&mut self, args: &[&str], wiring: Wiring) -> Exit {
         self.command(args, wiring).await
     }
 
     /// The command as a future of its own, so that the test can watch it.
     pub(crate) fn command(&mut self, args: &[&str], wiring: Wiring) -> impl Future<Output = Exit> + use<> {
         let mut io = Io {
-            console: Console::to_writers(self.out.clone(), self.err.clone(), &wiring.environment),
+            console: Console::with_writers(self.out.clone(), self.err.clone(), &wiring.environment),
             signals: self.signals.take().unwrap(),
             stdin: Box::new(io::Cursor::new(self.stdin.clone())),
         };
@@ -169,14 +169,16 @@ impl Stage {
 }
 
 /// The file of a folder that a fake driver reads: a line for each hook, or `problem: WHY`.
-pub(crate) const BRINGS: &str = "brings.txt";
+pub(crate) const FOLDER_CONFIGURATION_FILE: &str = "brings.txt";
 
 fn inspect(directory: &Path) -> WorkspaceConfiguration {
-    let Ok(text) = std::fs::read_to_string(directory.join(BRINGS)) else { return WorkspaceConfiguration::default() };
+    let Ok(text) = std::fs::read_to_string(directory.join(FOLDER_CONFIGURATION_FILE)) else {
+        return WorkspaceConfiguration::default();
+    };
     let item = |line: &str| ConfigurationItem {
         kind: ConfigurationKind::Hook,
         name: line.split('=').next().unwrap().to_owned(),
-        source: BRINGS.to_owned(),
+        source: FOLDER_CONFIGURATION_FILE.to_owned(),
         hash: line.to_owned(),
         blocked: line.starts_with("blocked").then(|| "Not supported.".to_owned()),
     };
@@ -186,7 +188,7 @@ fn inspect(directory: &Path) -> WorkspaceConfiguration {
 }
 
 /// The names of what is in a directory.
-pub(crate) fn names(directory: &Path) -> Vec<String> {
+pub(crate) fn entry_names(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();

@@ -3,59 +3,64 @@
 use std::sync::Arc;
 
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, DriverEvent, DropError, FolderConfiguration, OpenError, Opened,
-    Prompt, RequestId, StderrTail,
+    AgentConnection, AgentRequestId, Answer, CloseMode, ConnectionError, DriverEvent, FolderConfiguration, OpenError,
+    OpenedConnection, Prompt, RemoveImagesError, StderrTail,
 };
-use hostler_trust::Assessment;
+use hostler_trust::TrustAssessment;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::delivery::Loaded;
-use super::policy::Facts;
-use super::trust::{AssessedFor, Folder};
-use super::warm::SpawnFacts;
-use super::{Actor, Input, resume};
-use crate::fleet::Seat;
-use crate::port::Lease;
-use crate::transcript::Failure;
-use crate::turn::Input as TurnInput;
+use super::agent_settings::AgentSettings;
+use super::folder_trust::{AssessmentPurpose, FolderSetup};
+use super::message_delivery::LoadedMessage;
+use super::prewarm::PrewarmSpec;
+use super::{SessionActor, SessionInput, turn_resume};
+use crate::action_mapper::TurnErrorDetails;
+use crate::agent_pool::AgentSlot;
+use crate::model_gateway::ModelLease;
+use crate::turn::TurnInput;
 
 /// Something that was started for the agent is finished. Each carries the attempt that it belongs to, so that news of
 /// an agent that is no longer meant changes nothing.
-pub(crate) enum AgentNews {
+pub(crate) enum AgentTaskEvent {
     /// There is a seat.
-    Seated { attempt: u64, seat: Seat },
+    SlotAcquired { attempt: u64, slot: AgentSlot },
     /// The handshake is finished, or it failed.
-    Opened { attempt: u64, result: Result<Opened, OpenError> },
+    Opened { attempt: u64, result: Result<OpenedConnection, OpenError> },
     /// The folder was assessed; nothing is known if it could not be.
-    Assessed { attempt: u64, purpose: AssessedFor, version: u64, assessment: Option<Box<Assessment>> },
+    FolderAssessed {
+        attempt: u64,
+        purpose: AssessmentPurpose,
+        trust_version: u64,
+        assessment: Option<Box<TrustAssessment>>,
+    },
     /// An attempt to open was given up; nothing is left of it.
-    OpenAbandoned { attempt: u64 },
+    OpenCancelled { attempt: u64 },
     /// What follows the words of a message was read back from the store.
-    Loaded { attempt: u64, loaded: Loaded },
+    MessageLoaded { attempt: u64, message: LoadedMessage },
     /// The prompt was written, or could not be.
-    Sent { attempt: u64, result: Result<Uuid, ConnectionError> },
+    PromptSent { attempt: u64, result: Result<Uuid, ConnectionError> },
     /// The agent works by these facts from now on, or it could not be told all of them.
-    Adapted { attempt: u64, facts: Facts, result: Result<(), ConnectionError> },
+    SettingsApplied { attempt: u64, settings: AgentSettings, result: Result<(), ConnectionError> },
     /// The time for reacting to an interrupt is over.
-    InterruptExpired { attempt: u64, interrupt: u64 },
+    InterruptTimedOut { attempt: u64, interrupt: u64 },
     /// An answer to a request was written, or came too late.
-    Answered { result: Result<(), ConnectionError> },
+    AnswerSent { result: Result<(), ConnectionError> },
     /// A permission mode was taken, or was not.
-    ModeTaken { attempt: u64, word: &'static str, result: Result<(), ConnectionError> },
+    PermissionModeApplied { attempt: u64, mode: &'static str, result: Result<(), ConnectionError> },
     /// Pictures were taken out of the conversation, or were not.
-    ImagesDropped { result: Result<usize, DropError> },
+    ImagesRemoved { result: Result<usize, RemoveImagesError> },
     /// The tree is empty.
     Closed { attempt: u64 },
 }
 
 /// The agent's slot. At most one process at a time.
 #[derive(Default)]
-pub(super) struct Agent {
+pub(super) struct SessionAgent {
     pub(super) attempt: u64,
     /// Counts interrupts, so that the clock of an old one cannot end the wait for a new one.
-    pub(super) interrupts: u64,
+    pub(super) interrupt_count: u64,
     pub(super) state: AgentState,
 }
 
@@ -69,48 +74,49 @@ pub(super) enum AgentState {
     },
     Opening {
         cancel: CancellationToken,
-        facts: Facts,
+        settings: AgentSettings,
         permission_mode: String,
-        lease: Lease,
+        lease: ModelLease,
         /// Set as long as nobody has had a message for it.
-        warm: Option<SpawnFacts>,
-        folder: Folder,
+        prewarm: Option<PrewarmSpec>,
+        folder_setup: FolderSetup,
     },
-    Live(Live),
+    Live(LiveAgent),
     /// The process is being ended; its lease ends with it.
-    Closing(#[expect(dead_code, reason = "held for its Drop")] Option<Lease>),
+    Closing(#[expect(dead_code, reason = "held for its Drop")] Option<ModelLease>),
 }
 
-pub(super) struct Live {
-    pub(super) connection: Arc<dyn Connection>,
+pub(super) struct LiveAgent {
+    pub(super) connection: Arc<dyn AgentConnection>,
     pub(super) events: mpsc::Receiver<DriverEvent>,
-    pub(super) facts: Facts,
+    pub(super) settings: AgentSettings,
     pub(super) permission_mode: String,
-    pub(super) lease: Lease,
-    pub(super) warm: Option<SpawnFacts>,
+    pub(super) lease: ModelLease,
+    pub(super) prewarm: Option<PrewarmSpec>,
     /// What it was opened with.
-    pub(super) folder: FolderConfiguration,
+    pub(super) folder_configuration: FolderConfiguration,
     /// The folder was assessed for the next message already.
-    pub(super) assessed: bool,
+    pub(super) folder_assessed: bool,
 }
 
-impl Agent {
+impl SessionAgent {
     /// The next event of the live agent; never, if there is none.
     pub(super) async fn next_event(&mut self) -> Option<DriverEvent> {
         match &mut self.state {
             AgentState::Live(live) => match live.events.recv().await {
                 Some(event) => Some(event),
                 // The driver always says `Gone` before it closes the channel; should it not, this is it.
-                None => {
-                    Some(DriverEvent::Gone { status: "the driver ended".to_owned(), stderr: StderrTail::default() })
-                }
+                None => Some(DriverEvent::ProcessExited {
+                    status: "the driver ended".to_owned(),
+                    stderr: StderrTail::default(),
+                }),
             },
             _ => std::future::pending().await,
         }
     }
 
     /// An event that is there already.
-    pub(super) fn waiting_event(&mut self) -> Option<DriverEvent> {
+    pub(super) fn try_next_event(&mut self) -> Option<DriverEvent> {
         match &mut self.state {
             AgentState::Live(live) => live.events.try_recv().ok(),
             _ => None,
@@ -118,29 +124,28 @@ impl Agent {
     }
 
     /// Whether anything of a process may still be there.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn has_process(&self) -> bool {
         !matches!(self.state, AgentState::None)
     }
 
     /// What the agent was started with, or told since, and its right to use the gateway.
-    pub(super) fn facts(&self) -> Option<(&Facts, &Lease)> {
+    pub(super) fn settings_and_lease(&self) -> Option<(&AgentSettings, &ModelLease)> {
         match &self.state {
-            AgentState::Opening { facts, lease, .. } | AgentState::Live(Live { facts, lease, .. }) => {
-                Some((facts, lease))
-            }
+            AgentState::Opening { settings: facts, lease, .. }
+            | AgentState::Live(LiveAgent { settings: facts, lease, .. }) => Some((facts, lease)),
             _ => None,
         }
     }
 
     /// The live agent works by these facts now.
-    pub(super) fn took_facts(&mut self, new: Facts) {
-        if let AgentState::Live(Live { facts, .. }) = &mut self.state {
+    pub(super) fn set_settings(&mut self, new: AgentSettings) {
+        if let AgentState::Live(LiveAgent { settings: facts, .. }) = &mut self.state {
             *facts = new;
         }
     }
 
     /// The way to the live agent, and its attempt.
-    pub(super) fn connection(&self) -> Option<(Arc<dyn Connection>, u64)> {
+    pub(super) fn connection(&self) -> Option<(Arc<dyn AgentConnection>, u64)> {
         match &self.state {
             AgentState::Live(live) => Some((Arc::clone(&live.connection), self.attempt)),
             _ => None,
@@ -153,40 +158,42 @@ impl Agent {
     }
 
     /// What the live agent was opened with.
-    pub(super) fn folder(&self) -> Option<&FolderConfiguration> {
+    pub(super) fn folder_configuration(&self) -> Option<&FolderConfiguration> {
         match &self.state {
-            AgentState::Live(live) => Some(&live.folder),
+            AgentState::Live(live) => Some(&live.folder_configuration),
             _ => None,
         }
     }
 
     /// Whether the folder was assessed for the next message; it is not for the one after that.
-    pub(super) fn is_assessed_once(&mut self) -> bool {
+    pub(super) fn take_folder_assessed(&mut self) -> bool {
         match &mut self.state {
-            AgentState::Live(live) => std::mem::take(&mut live.assessed),
+            AgentState::Live(live) => std::mem::take(&mut live.folder_assessed),
             _ => false,
         }
     }
 
     /// The live agent works under this permission mode now.
-    pub(super) fn took_mode(&mut self, mode: &str) {
+    pub(super) fn set_permission_mode(&mut self, mode: &str) {
         if let AgentState::Live(live) = &mut self.state {
             mode.clone_into(&mut live.permission_mode);
         }
     }
 
     /// What the agent was opened with, if it was opened ahead and nobody has had a message for it.
-    pub(super) fn warm(&self) -> Option<&SpawnFacts> {
+    pub(super) fn prewarm_spec(&self) -> Option<&PrewarmSpec> {
         match &self.state {
-            AgentState::Opening { warm, .. } | AgentState::Live(Live { warm, .. }) => warm.as_ref(),
+            AgentState::Opening { prewarm: warm, .. } | AgentState::Live(LiveAgent { prewarm: warm, .. }) => {
+                warm.as_ref()
+            }
             _ => None,
         }
     }
 
     /// A message is here: the agent is like any other from now on. `false` if it was before.
-    pub(super) fn no_longer_warm(&mut self) -> bool {
+    pub(super) fn clear_prewarm(&mut self) -> bool {
         match &mut self.state {
-            AgentState::Live(live) => live.warm.take().is_some(),
+            AgentState::Live(live) => live.prewarm.take().is_some(),
             _ => false,
         }
     }
@@ -194,7 +201,7 @@ impl Agent {
     /// The permission mode, in the agent's words, that the agent works under.
     pub(super) fn permission_mode(&self) -> Option<&str> {
         match &self.state {
-            AgentState::Opening { permission_mode, .. } | AgentState::Live(Live { permission_mode, .. }) => {
+            AgentState::Opening { permission_mode, .. } | AgentState::Live(LiveAgent { permission_mode, .. }) => {
                 Some(permission_mode)
             }
             _ => None,
@@ -202,43 +209,43 @@ impl Agent {
     }
 }
 
-impl Actor {
+impl SessionActor {
     pub(super) fn send_prompt(&mut self, turn: String) {
         let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
-        if self.session.delivered.as_ref() == Some(&turn) {
-            let words = resume::prompt(&active.response_parts);
+        if self.session.delivered_turn.as_ref() == Some(&turn) {
+            let words = turn_resume::continue_prompt(&active.response_parts);
             return self.write_prompt(Prompt::new(words));
         }
         let mut message = active.message.clone();
-        message.text = resume::with_last_words(message.text, &active.response_parts);
+        message.text = turn_resume::with_last_steering(message.text, &active.response_parts);
         self.send_message(turn, &message);
     }
 
     pub(super) fn write_prompt(&mut self, prompt: Prompt) {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
-        let id = self.prompt_id();
+        let id = self.mint_prompt_id();
         // Not every build keeps the ids of commands.
-        self.prompted = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
-        self.message_sent(&prompt, id);
+        self.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
+        self.track_sent_message(&prompt, id);
         let prompt = prompt.with_id(id);
-        self.unsent = true;
+        self.prompt_in_flight = true;
         self.tasks.spawn(async move {
             let result = connection.send(prompt).await;
-            Input::Agent(AgentNews::Sent { attempt, result })
+            SessionInput::AgentTask(AgentTaskEvent::PromptSent { attempt, result })
         });
     }
 
     /// The id of the next prompt, by which it is known to be ours wherever the agent keeps it.
-    pub(super) fn prompt_id(&self) -> Uuid {
+    pub(super) fn mint_prompt_id(&self) -> Uuid {
         self.host.prompt_ids.mint(self.session.conversation)
     }
 
     pub(super) fn interrupt_agent(&mut self) {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
-        self.agent.interrupts += 1;
-        let interrupt = self.agent.interrupts;
+        self.agent.interrupt_count += 1;
+        let interrupt = self.agent.interrupt_count;
         let grace = self.host.clock.sleep(self.host.interrupt_grace);
         self.tasks.spawn(async move {
             // The answer does not matter: the turn's end is what counts, and the clock covers its absence.
@@ -252,13 +259,13 @@ impl Actor {
                 () = asking => {}
                 () = grace => {}
             }
-            Input::Agent(AgentNews::InterruptExpired { attempt, interrupt })
+            SessionInput::AgentTask(AgentTaskEvent::InterruptTimedOut { attempt, interrupt })
         });
     }
 
     pub(super) fn close_agent(&mut self, mode: CloseMode) {
         let attempt = self.agent.attempt;
-        self.host.agent_gone(&self.session.uri);
+        self.host.unregister_agent(&self.session.uri);
         match std::mem::take(&mut self.agent.state) {
             AgentState::Waiting { cancel } => {
                 cancel.cancel();
@@ -272,97 +279,101 @@ impl Actor {
                 self.agent.state = AgentState::Closing(Some(live.lease));
                 self.tasks.spawn(async move {
                     live.connection.close(mode).await;
-                    Input::Agent(AgentNews::Closed { attempt })
+                    SessionInput::AgentTask(AgentTaskEvent::Closed { attempt })
                 });
             }
             other => {
                 self.agent.state = other;
-                self.tasks.spawn(async move { Input::Agent(AgentNews::Closed { attempt }) });
+                self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Closed { attempt }) });
             }
         }
     }
 
-    pub(super) async fn agent_news(&mut self, news: AgentNews) {
+    pub(super) async fn handle_agent_task(&mut self, news: AgentTaskEvent) {
         match news {
-            AgentNews::Seated { attempt, seat } => self.seated(attempt, seat).await,
-            AgentNews::Opened { attempt, result } => self.opened(attempt, result).await,
-            AgentNews::Assessed { attempt, purpose, version, assessment } => {
-                self.assessed(attempt, purpose, version, assessment.map(|assessment| *assessment)).await;
+            AgentTaskEvent::SlotAcquired { attempt, slot: seat } => self.handle_slot_acquired(attempt, seat).await,
+            AgentTaskEvent::Opened { attempt, result } => self.handle_agent_opened(attempt, result).await,
+            AgentTaskEvent::FolderAssessed { attempt, purpose, trust_version: version, assessment } => {
+                self.handle_folder_assessed(attempt, purpose, version, assessment.map(|assessment| *assessment)).await;
             }
-            AgentNews::OpenAbandoned { attempt } | AgentNews::Closed { attempt } => {
+            AgentTaskEvent::OpenCancelled { attempt } | AgentTaskEvent::Closed { attempt } => {
                 if attempt == self.agent.attempt {
-                    self.agent_closed().await;
+                    self.handle_agent_closed().await;
                 }
             }
-            AgentNews::Loaded { attempt, loaded } => {
+            AgentTaskEvent::MessageLoaded { attempt, message: loaded } => {
                 if attempt == self.agent.attempt {
-                    self.loaded(loaded).await;
-                } else if let Loaded::Steer { reading, .. } = loaded {
-                    self.loading.take_if(|now| *now == reading);
+                    self.handle_loaded_message(loaded).await;
+                } else if let LoadedMessage::Steer { load: reading, .. } = loaded {
+                    self.steer_load.take_if(|now| *now == reading);
                 }
             }
-            AgentNews::Sent { attempt, result } => {
+            AgentTaskEvent::PromptSent { attempt, result } => {
                 if attempt == self.agent.attempt {
-                    self.unsent = false;
-                    self.hand_steer();
+                    self.prompt_in_flight = false;
+                    self.hand_over_steering();
                 }
                 if let Err(error) = result {
                     tracing::debug!(attempt, %error, "a prompt could not be written; the agent's end follows");
                 }
             }
-            AgentNews::Adapted { attempt, facts, result } => self.adapted(attempt, facts, result).await,
-            AgentNews::Answered { result } => {
+            AgentTaskEvent::SettingsApplied { attempt, settings: facts, result } => {
+                self.handle_settings_applied(attempt, facts, result).await
+            }
+            AgentTaskEvent::AnswerSent { result } => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "an answer came too late");
                 }
             }
-            AgentNews::ImagesDropped { result } => self.images_dropped(result).await,
-            AgentNews::ModeTaken { attempt, word, result } => self.mode_taken(attempt, word, result).await,
-            AgentNews::InterruptExpired { attempt, interrupt } => {
-                if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupts) {
-                    self.drive(TurnInput::InterruptExpired).await;
+            AgentTaskEvent::ImagesRemoved { result } => self.handle_images_removed(result).await,
+            AgentTaskEvent::PermissionModeApplied { attempt, mode: word, result } => {
+                self.handle_mode_applied(attempt, word, result).await
+            }
+            AgentTaskEvent::InterruptTimedOut { attempt, interrupt } => {
+                if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupt_count) {
+                    self.drive(TurnInput::InterruptTimedOut).await;
                 }
             }
         }
     }
 
     /// The agent that was being closed, or whose start was given up, is gone.
-    pub(super) async fn agent_closed(&mut self) {
+    pub(super) async fn handle_agent_closed(&mut self) {
         self.agent.state = AgentState::None;
-        self.name_again();
-        self.nothing_beside().await;
-        self.steer_unknown().await;
-        if !self.record_is_due() {
-            self.drive(TurnInput::Closed).await;
+        self.rewrite_metadata();
+        self.clear_background_tasks().await;
+        self.requeue_unreported_steering().await;
+        if !self.start_pending_image_removal() {
+            self.drive(TurnInput::AgentClosed).await;
         }
     }
 
     /// The process ended by itself. The driver has swept its tree before it said so.
-    pub(super) async fn agent_gone(&mut self, status: String, stderr: &StderrTail) {
+    pub(super) async fn handle_agent_exited(&mut self, status: String, stderr: &StderrTail) {
         if !matches!(self.agent.state, AgentState::Live(_)) {
             return;
         }
         self.agent.state = AgentState::None;
-        self.host.agent_gone(&self.session.uri);
-        self.name_again();
-        let failure = Failure {
+        self.host.unregister_agent(&self.session.uri);
+        self.rewrite_metadata();
+        let failure = TurnErrorDetails {
             error_type: "agentExited".to_owned(),
             message: format!(
                 "The agent ended in the middle of the turn ({status}). Resume the turn, or send a message to go on."
             ),
             stderr: Some(stderr.as_str().to_owned()),
         };
-        self.nothing_beside().await;
-        self.drive(TurnInput::Gone(failure)).await;
-        self.steer_unknown().await;
+        self.clear_background_tasks().await;
+        self.drive(TurnInput::AgentExited(failure)).await;
+        self.requeue_unreported_steering().await;
     }
 
     /// Tells the agent what was decided. What follows from it arrives as events.
-    pub(super) fn answer_agent(&mut self, request: RequestId, answer: Answer) {
+    pub(super) fn answer_agent(&mut self, request: AgentRequestId, answer: Answer) {
         let Some((connection, _)) = self.agent.connection() else { return };
         self.tasks.spawn(async move {
             let result = connection.answer(&request, answer).await;
-            Input::Agent(AgentNews::Answered { result })
+            SessionInput::AgentTask(AgentTaskEvent::AnswerSent { result })
         });
     }
 }

@@ -6,84 +6,86 @@ use ahp_types::StateAction;
 use ahp_types::actions::{
     ChatTurnCancelledAction, ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction,
 };
-use hostler_store::{Batch, Durability, Entry};
+use hostler_store::{ActionEntry, Batch, BatchDurability};
 
-use super::Actor;
-use super::change::Change;
-use super::queue::check_message;
+use super::SessionActor;
+use super::message_queue::check_message;
+use super::session_change::SessionChange;
+use crate::action_mapper::ActionBuffer;
 use crate::annotations;
 use crate::clock::ClockExt as _;
-use crate::host::MAX_DIRECTORIES;
+use crate::host::MAX_SESSION_DIRECTORIES;
 use crate::session::Dispatch;
-use crate::state::{MAX_DURATION, is_start};
-use crate::transcript::Output;
-use crate::turn::{Input as TurnInput, TurnPhase};
+use crate::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
+use crate::turn::{TurnInput, TurnPhase};
 
 /// Why an action is refused, for a person.
-pub(super) type Refusal = String;
+pub(super) type RejectReason = String;
 
 /// How many clients may be active in a session.
 const MAX_ACTIVE_CLIENTS: usize = 64;
 
 /// The longest title that is taken.
-pub(super) const MAX_TITLE: usize = 1_000;
+pub(super) const MAX_TITLE_BYTES: usize = 1_000;
 
-impl Actor {
-    pub(super) async fn dispatch(&mut self, dispatch: Dispatch) {
+impl SessionActor {
+    pub(super) async fn handle_dispatch(&mut self, dispatch: Dispatch) {
         // Here, in the session's one writer, so that a repetition cannot overtake what it repeats.
-        if self.host.answer_repetition(&dispatch).await {
+        if self.host.answer_duplicate_dispatch(&dispatch).await {
             return;
         }
         let result = match &dispatch.action {
-            _ if self.session.is_annotations(&dispatch.channel) => self.annotations_changed(&dispatch).await,
-            _ if !self.is_chat(&dispatch) && dispatch.channel != *self.session.uri => {
-                self.dispatch_to_worker(&dispatch).await
+            _ if self.session.is_annotations_channel(&dispatch.channel) => {
+                self.handle_annotations_changed(&dispatch).await
             }
-            StateAction::ChatTurnStarted(action) if self.is_chat(&dispatch) => {
+            _ if !self.is_default_chat(&dispatch) && dispatch.channel != *self.session.uri => {
+                self.handle_sub_agent_dispatch(&dispatch).await
+            }
+            StateAction::ChatTurnStarted(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.turn_started(&dispatch, action).await
+                self.handle_turn_started(&dispatch, action).await
             }
-            StateAction::ChatTurnCancelled(action) if self.is_chat(&dispatch) => {
+            StateAction::ChatTurnCancelled(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.turn_cancelled(&dispatch, action).await
+                self.handle_turn_cancelled(&dispatch, action).await
             }
-            StateAction::ChatTurnResume(action) if self.is_chat(&dispatch) => {
+            StateAction::ChatTurnResume(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.turn_resumed(&dispatch, action).await
+                self.handle_turn_resumed(&dispatch, action).await
             }
-            StateAction::ChatPendingMessageSet(action) if self.is_chat(&dispatch) => {
+            StateAction::ChatPendingMessageSet(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.pending_message_set(&dispatch, action).await
+                self.handle_pending_message_set(&dispatch, action).await
             }
-            StateAction::ChatPendingMessageRemoved(action) if self.is_chat(&dispatch) => {
+            StateAction::ChatPendingMessageRemoved(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.pending_message_removed(&dispatch, action).await
+                self.handle_pending_message_removed(&dispatch, action).await
             }
-            StateAction::ChatQueuedMessagesReordered(action) if self.is_chat(&dispatch) => {
+            StateAction::ChatQueuedMessagesReordered(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.queue_reordered(&dispatch, action).await
+                self.handle_queue_reordered(&dispatch, action).await
             }
-            StateAction::ChatToolCallConfirmed(action) if self.is_chat(&dispatch) => {
+            StateAction::ChatToolCallConfirmed(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.tool_call_confirmed(&dispatch, action).await
+                self.handle_tool_call_confirmed(&dispatch, action).await
             }
-            StateAction::ChatInputAnswerChanged(action) if self.is_chat(&dispatch) => {
+            StateAction::ChatInputAnswerChanged(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.input_answer_changed(&dispatch, action).await
+                self.handle_input_answer_changed(&dispatch, action).await
             }
-            StateAction::ChatInputCompleted(action) if self.is_chat(&dispatch) => {
+            StateAction::ChatInputCompleted(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.input_completed(&dispatch, action).await
+                self.handle_input_completed(&dispatch, action).await
             }
-            StateAction::SessionConfigChanged(action) if !self.is_chat(&dispatch) => {
-                self.config_changed(&dispatch, action).await
+            StateAction::SessionConfigChanged(action) if !self.is_default_chat(&dispatch) => {
+                self.handle_config_changed(&dispatch, action).await
             }
             StateAction::SessionTitleChanged(action) => {
                 let title = action.title.clone();
-                self.title_changed(&dispatch, title).await
+                self.handle_title_changed(&dispatch, title).await
             }
-            _ => match self.check_simple(&dispatch) {
-                Ok(()) => self.accept_simple(&dispatch).await,
+            _ => match self.check_plain_action(&dispatch) {
+                Ok(()) => self.accept_plain_action(&dispatch).await,
                 Err(refusal) => Err(refusal),
             },
         };
@@ -93,42 +95,42 @@ impl Actor {
     }
 
     /// A sub-agent's chat can be read, and what it asks can be answered.
-    async fn dispatch_to_worker(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
-        if self.session.worker(&dispatch.channel).is_none() {
+    async fn handle_sub_agent_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), RejectReason> {
+        if self.session.sub_agent_chat(&dispatch.channel).is_none() {
             return Err("there is no such chat".to_owned());
         }
         match &dispatch.action {
             StateAction::ChatToolCallConfirmed(action) => {
                 let action = action.clone();
-                self.tool_call_confirmed(dispatch, action).await
+                self.handle_tool_call_confirmed(dispatch, action).await
             }
             StateAction::ChatTurnCancelled(action) => {
                 let action = action.clone();
-                self.worker_cancelled(dispatch, action).await
+                self.handle_sub_agent_cancelled(dispatch, action).await
             }
             StateAction::ChatIsReadChanged(_) | StateAction::ChatIsArchivedChanged(_) => {
-                self.accept_simple(dispatch).await
+                self.accept_plain_action(dispatch).await
             }
             _ => Err("this chat is a sub-agent's: it can be read, and what it asks can be answered".to_owned()),
         }
     }
 
     /// Actions whose whole effect is the reducer's.
-    fn check_simple(&self, dispatch: &Dispatch) -> Result<(), Refusal> {
+    fn check_plain_action(&self, dispatch: &Dispatch) -> Result<(), RejectReason> {
         match &dispatch.action {
             StateAction::ChatDraftChanged(_)
             | StateAction::ChatIsReadChanged(_)
             | StateAction::ChatIsArchivedChanged(_)
-                if self.is_chat(dispatch) =>
+                if self.is_default_chat(dispatch) =>
             {
                 Ok(())
             }
             StateAction::SessionIsReadChanged(_) | StateAction::SessionIsArchivedChanged(_)
-                if !self.is_chat(dispatch) =>
+                if !self.is_default_chat(dispatch) =>
             {
                 Ok(())
             }
-            StateAction::SessionActiveClientSet(action) if !self.is_chat(dispatch) => {
+            StateAction::SessionActiveClientSet(action) if !self.is_default_chat(dispatch) => {
                 let active = &self.session.session.active_clients;
                 let there = active.iter().any(|client| client.client_id == action.active_client.client_id);
                 match there || active.len() < MAX_ACTIVE_CLIENTS {
@@ -138,18 +140,18 @@ impl Actor {
                     }
                 }
             }
-            StateAction::SessionWorkingDirectorySet(action) if !self.is_chat(dispatch) => {
+            StateAction::SessionWorkingDirectorySet(action) if !self.is_default_chat(dispatch) => {
                 let known = self.session.session.working_directories.as_deref().unwrap_or_default();
-                let uri = self.host.directory(&action.directory).map_err(|error| error.to_string())?;
+                let uri = self.host.resolve_directory(&action.directory).map_err(|error| error.to_string())?;
                 if uri != action.directory {
                     return Err(format!("the directory must be named as {uri:?}"));
                 }
-                if !known.contains(&uri) && known.len() >= MAX_DIRECTORIES {
-                    return Err(format!("a session can have {MAX_DIRECTORIES} working directories"));
+                if !known.contains(&uri) && known.len() >= MAX_SESSION_DIRECTORIES {
+                    return Err(format!("a session can have {MAX_SESSION_DIRECTORIES} working directories"));
                 }
                 Ok(())
             }
-            StateAction::SessionWorkingDirectoryRemoved(action) if !self.is_chat(dispatch) => {
+            StateAction::SessionWorkingDirectoryRemoved(action) if !self.is_default_chat(dispatch) => {
                 let known = self.session.session.working_directories.as_deref().unwrap_or_default();
                 match known.iter().position(|uri| *uri == action.directory) {
                     Some(0) => Err("the session's first directory stays".to_owned()),
@@ -157,7 +159,7 @@ impl Actor {
                     None => Err("that directory is not one of the session's".to_owned()),
                 }
             }
-            StateAction::SessionActiveClientRemoved(action) if !self.is_chat(dispatch) => {
+            StateAction::SessionActiveClientRemoved(action) if !self.is_default_chat(dispatch) => {
                 let there = self.session.session.active_clients.iter().any(|a| a.client_id == action.client_id);
                 if there { Ok(()) } else { Err("that client is not active in this session".to_owned()) }
             }
@@ -166,85 +168,92 @@ impl Actor {
     }
 
     /// What people write about places in files.
-    async fn annotations_changed(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
-        annotations::check(&self.session.annotations, &dispatch.action)?;
-        self.accept_simple(dispatch).await
+    async fn handle_annotations_changed(&mut self, dispatch: &Dispatch) -> Result<(), RejectReason> {
+        annotations::check_action(&self.session.annotations, &dispatch.action)?;
+        self.accept_plain_action(dispatch).await
     }
 
-    pub(super) async fn accept_simple(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
+    pub(super) async fn accept_plain_action(&mut self, dispatch: &Dispatch) -> Result<(), RejectReason> {
         let channel: Arc<str> = dispatch.channel.as_str().into();
-        let entry = Entry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
-        let batch = self.batch(Durability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
-        let mut blobs = dispatch.contents.blobs().peekable();
+        let entry =
+            ActionEntry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
+        let batch = self.new_batch(BatchDurability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
+        let mut blobs = dispatch.attachment_contents.blobs().peekable();
         // A provisional session is memory only, but contents are read from the store. What is never sent is collected.
-        if !self.session.stored && blobs.peek().is_some() {
-            let kept = Batch::new(Some(Arc::clone(&self.session.uri)), Durability::Durable).brought(blobs.by_ref());
+        if !self.session.is_stored && blobs.peek().is_some() {
+            let kept =
+                Batch::new(Some(Arc::clone(&self.session.uri)), BatchDurability::Durable).client_blobs(blobs.by_ref());
             self.host.store.sequencer().commit(kept).await.map_err(|error| error.to_string())?;
         }
         let batch = batch.blobs(blobs);
         self.host.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
         self.session.apply(&channel, &dispatch.action);
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
-            self.host.hub.clients.take_part(&action.active_client.client_id);
+            self.host.broadcaster.clients.mark_participant(&action.active_client.client_id);
         }
         if let StateAction::SessionConfigChanged(_) = &dispatch.action {
-            self.apply_limits();
+            self.apply_session_limits();
         }
         let directories = self.session.session.working_directories.as_deref().unwrap_or_default();
-        self.host.shelf.places.put(&self.session.uri, directories);
-        self.project().await;
+        self.host.resources.session_directories.set(&self.session.uri, directories);
+        self.update_summaries().await;
         Ok(())
     }
 
     /// A new title: of the session, or (VS Code says it on the chat's channel) of the chat's line in it.
-    async fn title_changed(&mut self, dispatch: &Dispatch, title: String) -> Result<(), Refusal> {
-        if title.trim().is_empty() || title.len() > MAX_TITLE {
-            return Err(format!("a title has 1 to {MAX_TITLE} bytes"));
+    async fn handle_title_changed(&mut self, dispatch: &Dispatch, title: String) -> Result<(), RejectReason> {
+        if title.trim().is_empty() || title.len() > MAX_TITLE_BYTES {
+            return Err(format!("a title has 1 to {MAX_TITLE_BYTES} bytes"));
         }
-        self.accept_simple(dispatch).await?;
-        if self.is_chat(dispatch) {
+        self.accept_plain_action(dispatch).await?;
+        if self.is_default_chat(dispatch) {
             let changes = PartialChatSummary { title: Some(title), ..PartialChatSummary::default() };
             let chat = self.session.chat_uri.to_string();
-            self.tell_session(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes })).await;
+            self.publish_session_action(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
+                .await;
         } else {
-            self.write_title().await;
+            self.write_title_to_transcript().await;
         }
         Ok(())
     }
 
-    fn is_chat(&self, dispatch: &Dispatch) -> bool {
+    fn is_default_chat(&self, dispatch: &Dispatch) -> bool {
         dispatch.channel == *self.session.chat_uri
     }
 
-    async fn turn_started(&mut self, dispatch: &Dispatch, mut action: ChatTurnStartedAction) -> Result<(), Refusal> {
-        self.check_start(dispatch, &action).await?;
-        self.check_elsewhere().await?;
+    async fn handle_turn_started(
+        &mut self,
+        dispatch: &Dispatch,
+        mut action: ChatTurnStartedAction,
+    ) -> Result<(), RejectReason> {
+        self.check_turn_start(dispatch, &action).await?;
+        self.check_not_active_elsewhere().await?;
         // A start time that no end can be counted from would make the turn impossible to end.
-        if !is_start(&action.started_at) {
-            action.started_at = self.host.clock.now_text();
+        if !is_valid_start_time(&action.started_at) {
+            action.started_at = self.host.clock.now_timestamp();
         }
         let (turn, text) = (action.turn_id.clone(), action.message.text.clone());
-        let blobs = dispatch.contents.blobs().collect();
+        let blobs = dispatch.attachment_contents.blobs().collect();
         self.begin_turn(action, Some(dispatch.origin()), blobs).await.map_err(|error| error.to_string())?;
-        self.asked_by = Some(dispatch.client_id.clone());
-        let accepted = self.accepted(turn, &text);
+        self.turn_client_id = Some(dispatch.client_id.clone());
+        let accepted = self.build_accepted_input(turn, &text);
         self.drive(accepted).await;
-        let queue = self.queue_now(false);
+        let queue = self.queue_changed_input(false);
         self.drive(queue).await;
         Ok(())
     }
 
-    async fn check_start(&self, dispatch: &Dispatch, action: &ChatTurnStartedAction) -> Result<(), Refusal> {
-        if self.session.chat.active_turn.is_some() || !self.machine.can_accept() {
+    async fn check_turn_start(&self, dispatch: &Dispatch, action: &ChatTurnStartedAction) -> Result<(), RejectReason> {
+        if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
             return Err("a turn is running; queue the message or wait for the turn's end".to_owned());
         }
-        if action.turn_id.is_empty() || self.is_used(&action.turn_id).await? {
+        if action.turn_id.is_empty() || self.is_turn_id_used(&action.turn_id).await? {
             return Err("the turn's id is empty or was used before".to_owned());
         }
         check_message(&action.message, dispatch)?;
-        self.check_local(&action.message)?;
+        self.check_local_command(&action.message)?;
         match &action.queued_message_id {
-            Some(id) if !self.session.queue().iter().any(|message| message.id == *id) => {
+            Some(id) if !self.session.queued_messages().iter().any(|message| message.id == *id) => {
                 Err("that message is not queued (any more)".to_owned())
             }
             _ => Ok(()),
@@ -252,52 +261,52 @@ impl Actor {
     }
 
     /// Whether a turn of the session has this id, in memory or not.
-    async fn is_used(&self, turn: &str) -> Result<bool, Refusal> {
-        if self.session.has_turn(turn) || !self.session.has_past() {
+    async fn is_turn_id_used(&self, turn: &str) -> Result<bool, RejectReason> {
+        if self.session.has_turn(turn) || !self.session.has_evicted_turns() {
             return Ok(self.session.has_turn(turn));
         }
-        let found = self.host.store.turn(&self.session.uri, turn).await;
+        let found = self.host.store.find_turn(&self.session.uri, turn).await;
         found.map(|found| found.is_some()).map_err(|error| error.to_string())
     }
 
-    async fn turn_cancelled(
+    async fn handle_turn_cancelled(
         &mut self,
         dispatch: &Dispatch,
         mut action: ChatTurnCancelledAction,
-    ) -> Result<(), Refusal> {
-        if !self.machine.can_cancel(&action.turn_id) {
-            return Err(match self.machine.turn() {
+    ) -> Result<(), RejectReason> {
+        if !self.machine.can_cancel_turn(&action.turn_id) {
+            return Err(match self.machine.turn_phase() {
                 TurnPhase::Ending(turn) if *turn == action.turn_id => "the turn is over already".to_owned(),
                 TurnPhase::None => "no turn is running".to_owned(),
                 _ => "another turn is running".to_owned(),
             });
         }
         // The client's own count; one that leads beyond all calendars would leave the turn open.
-        action.duration = action.duration.clamp(0, MAX_DURATION);
+        action.duration = action.duration.clamp(0, MAX_TURN_DURATION_MS);
         let turn = action.turn_id.clone();
-        let slot = self.empty_slot();
-        let mut output = Output::default();
-        if let (Some(told), Some(transcript)) = (&slot.told, self.transcript.as_mut()) {
-            transcript.notice(told.clone(), &mut output);
+        let slot = self.resolve_steering_at_turn_end();
+        let mut output = ActionBuffer::default();
+        if let (Some(told), Some(transcript)) = (&slot.notice, self.action_mapper.as_mut()) {
+            transcript.add_notice(told.clone(), &mut output);
         }
         let cancelled = StateAction::ChatTurnCancelled(action);
-        let change = Change::default().output(output).chat_of(cancelled, Some(dispatch.origin()));
-        let change = self.nothing_needed(change);
-        let change = slot.after(self.end_waited_for(change));
+        let change = SessionChange::default().output(output).client_chat_action(cancelled, Some(dispatch.origin()));
+        let change = self.remove_turn_input_needed(change);
+        let change = slot.add_actions_to(self.end_foreground_sub_agents(change));
         let committed = self.commit(change).await.map_err(|error| error.to_string());
-        self.hand_steer();
+        self.hand_over_steering();
         committed?;
-        self.clear_desk().await;
-        self.forget_waited_for();
-        self.turn_is_over().await;
+        self.withdraw_turn_requests().await;
+        self.forget_foreground_sub_agents();
+        self.clear_running_turn().await;
         if self.session.chat.activity.is_some() {
-            self.flush(&mut crate::transcript::activity(None).into()).await;
+            self.publish_output(&mut crate::action_mapper::activity_action(None).into()).await;
         }
-        self.project().await;
+        self.update_summaries().await;
         self.save_snapshot().await;
         self.drive(TurnInput::Cancelled(turn)).await;
-        self.stopped_beside().await;
-        let queue = self.queue_now(false);
+        self.handle_turn_stopped().await;
+        let queue = self.queue_changed_input(false);
         self.drive(queue).await;
         Ok(())
     }

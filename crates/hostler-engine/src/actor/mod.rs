@@ -4,41 +4,41 @@
 //! carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
 
 mod agent;
+mod agent_events;
+mod agent_requests;
+mod agent_settings;
+mod agent_start;
 mod answers;
-mod appending;
-mod attendance;
-mod background;
-mod branch;
-mod budget;
-mod change;
-mod delivery;
-mod desk;
+mod background_output;
+mod background_tasks;
+mod budget_view;
+mod completion_context;
 mod dispatch;
-mod elsewhere;
-mod events;
-mod known;
-mod leaving;
-mod local;
-mod mode;
-mod naming;
-mod opening;
-mod output;
-mod pictures;
-mod policy;
-mod queue;
-mod rest;
-mod resume;
-mod sent;
-mod sign_in;
-mod steer;
-mod stopping;
-mod taking;
-mod telling;
-mod trust;
-mod turns;
-mod warm;
-mod worker_ends;
-mod workers;
+mod external_sync;
+mod external_turns;
+mod folder_trust;
+mod git_branch;
+mod idle_timer;
+mod image_removal;
+mod importer;
+mod local_commands;
+mod message_delivery;
+mod message_queue;
+mod permission_mode;
+mod presence;
+mod prewarm;
+mod publishing;
+mod session_change;
+mod sign_in_failure;
+mod steering;
+mod stop_question;
+mod sub_agent_ends;
+mod sub_agents;
+mod transcript_metadata;
+mod turn_lifecycle;
+mod turn_resume;
+mod unconfirmed_commands;
+mod unload;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -46,120 +46,122 @@ use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
-use hostler_driver::{ArchiveError, BackgroundTask, Chronicle, DriverEvent, FoundConversation, Images, RequestId};
-use hostler_rules::Mode;
-use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, StoreError};
+use hostler_driver::{
+    AgentRequestId, BackgroundTask, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
+};
+use hostler_rules::PermissionMode;
+use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use self::agent::{Agent, AgentNews};
-use self::background::Stopped;
-use self::budget::Budget;
-use self::elsewhere::Elsewhere;
-use self::leaving::Calm;
-pub(crate) use self::leaving::{Disposed, Forgotten, NotForgotten};
-use self::local::{LocalNews, Run};
-pub use self::output::BackgroundOutput;
-use self::pictures::{Dropped, Dropping};
-use self::rest::{Rest, RestOver};
-use self::stopping::StopQuestion;
-use self::taking::Taking;
-use self::workers::Workers;
-use crate::attach::View;
-use crate::complete::Known;
-use crate::desk::Desk;
-use crate::found::{FoundSession, Piece};
-use crate::gate::{Places, SessionGate};
+use self::agent::{AgentTaskEvent, SessionAgent};
+pub use self::background_output::BackgroundOutput;
+use self::background_tasks::StopTaskResult;
+use self::budget_view::BudgetView;
+use self::external_sync::ExternalSync;
+use self::idle_timer::{IdleTimer, IdleTimerEvent};
+use self::image_removal::{ImageRemovalResult, PendingImageRemoval};
+use self::importer::Importer;
+use self::local_commands::{LocalCommandEvent, LocalCommandRun};
+use self::stop_question::StopQuestion;
+use self::sub_agents::ActiveSubAgents;
+use self::unload::Quiescence;
+pub(crate) use self::unload::{DisposeFailure, DisposeResult, DisposedSession};
+use crate::action_mapper::{ActionMapper, TurnErrorDetails};
+use crate::attachments::ChatView;
+use crate::broadcaster::Subscriber;
+use crate::completion::CompletionContext;
+use crate::external_sessions::{ExternalSession, ImportBatch};
 use crate::host::Host;
-use crate::hub::Subscriber;
-use crate::paging::Extent;
-use crate::record::Record;
+use crate::paging::SnapshotTurns;
+use crate::pending_requests::PendingRequests;
 use crate::session::{Dispatch, Session};
-use crate::transcript::{Failure, Transcript};
-use crate::turn::{End, Input as TurnInput, TurnMachine, TurnPhase};
-use crate::{EngineError, config, restore};
+use crate::session_gate::{GateDirectories, SessionGate};
+use crate::session_record::SessionRecord;
+use crate::turn::{TurnEndReason, TurnInput, TurnMachine, TurnPhase};
+use crate::{EngineError, config, session_restore};
 
 /// How many requests may wait for one session.
-const MAILBOX: usize = 256;
+const MAILBOX_CAPACITY: usize = 256;
 
 /// How often a session that stops tries to store the end of its turn, after the store has refused it.
-const LAST_TRIES: u32 = 3;
+const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
 
 /// Everything that can happen to a session.
-pub(crate) enum Input {
+pub(crate) enum SessionInput {
     /// A client wants something.
     Dispatch(Box<Dispatch>),
     /// A client wants to hear a channel.
-    Subscribe(Subscribe),
+    Subscribe(SubscribeRequest),
     /// Somebody asks whether a channel is this session's.
-    Exists(String, oneshot::Sender<bool>),
+    HasChannel(String, oneshot::Sender<bool>),
     /// Somebody looks at a chat.
-    View(String, oneshot::Sender<Option<View>>),
+    ViewChat(String, oneshot::Sender<Option<ChatView>>),
     /// The line in the list is due.
-    Project,
+    PublishSummary,
     /// A client's time to come back is over.
-    ClientDue(String),
+    ClientReconnectTimeout(String),
     /// A client has left.
-    ClientGone(String),
+    ClientLeft(String),
     /// The agent did something.
-    Event(DriverEvent),
+    AgentEvent(DriverEvent),
     /// Something that was started for the agent is finished.
-    Agent(AgentNews),
+    AgentTask(AgentTaskEvent),
     /// The gate has decided something.
-    Decided(AuditEntry),
+    GateDecided(AuditEntry),
     /// The host's rules have changed.
     RulesChanged,
     /// A decision about a folder was made.
     TrustChanged,
     /// The agent has been at rest for long enough, or its seat is wanted.
-    RestOver(RestOver),
+    IdleTimer(IdleTimerEvent),
     /// Nobody has answered a request in time.
-    Unanswered(RequestId),
+    RequestTimedOut(AgentRequestId),
     /// The session has used something, a limit was changed, or a request waits or goes on.
     BudgetChanged,
     /// The totals have been gathered long enough.
-    BudgetDue,
+    PublishBudget,
     /// A queued message could not be started; try again.
-    QueueDue,
+    RetryQueue,
     /// The turn's end could not be stored; try again.
-    RetryEnd(String, End<Failure>),
+    RetryTurnEnd(String, TurnEndReason<TurnErrorDetails>),
     /// The ends of sub-agents could not be stored; try again.
-    RetryWorkers,
+    RetrySubAgentEnds,
     /// Somebody wants a piece of background work to end.
-    StopWork(String, oneshot::Sender<Stopped>),
+    StopBackgroundTask(String, oneshot::Sender<StopTaskResult>),
     /// Somebody wants to see what a piece of background work has written.
-    WorkOutput(String, oneshot::Sender<Result<BackgroundOutput, EngineError>>),
+    ReadBackgroundOutput(String, oneshot::Sender<Result<BackgroundOutput, EngineError>>),
     /// Somebody wants pictures out of the conversation.
-    DropImages(Images, oneshot::Sender<Dropped>),
+    RemoveImages(ImageSelection, oneshot::Sender<ImageRemovalResult>),
     /// Somebody who is typing in a chat wants to know what can be offered.
-    Known(String, oneshot::Sender<Option<Known>>),
+    CompletionContext(String, oneshot::Sender<Option<CompletionContext>>),
     /// A person's command has printed something, or is over.
-    Local(LocalNews),
+    LocalCommand(LocalCommandEvent),
     /// It is time to look whether somebody else is still in the middle of a turn.
-    LookAgain,
+    PollTranscript,
     /// It was read, or could not be.
-    RecordRead(Result<Arc<dyn Chronicle>, ArchiveError>),
+    TranscriptOpened(Result<Arc<dyn Transcript>, TranscriptStoreError>),
     /// Older turns of the agent's record are told, or cannot be at the moment.
-    Told(Result<Box<Piece>, ArchiveError>),
+    OlderTurnsLoaded(Result<Box<ImportBatch>, TranscriptStoreError>),
     /// It is time to try older turns again.
-    TellAgain,
+    RetryImport,
     /// The agent's record of the conversation looks like this now.
-    Record(Box<FoundConversation>),
+    TranscriptChanged(Box<ExternalConversation>),
     /// A person has put a tag on the session, or taken it off.
-    Tagged(Option<String>),
+    TagChanged(Option<String>),
     /// Git has said which branch the directory is on.
-    Branch(Option<String>),
+    GitBranchRead(Option<String>),
     /// Forget the session.
-    Dispose(oneshot::Sender<Disposed>),
+    Dispose(oneshot::Sender<DisposeResult>),
     /// The host is going down.
     Shutdown(oneshot::Sender<()>),
 }
 
 /// A subscription on its way through the actor.
-pub(crate) struct Subscribe {
+pub(crate) struct SubscribeRequest {
     pub(crate) channel: String,
-    pub(crate) extent: Extent,
+    pub(crate) extent: SnapshotTurns,
     pub(crate) subscriber: Subscriber,
     pub(crate) token: u64,
     pub(crate) reply: oneshot::Sender<Result<(), EngineError>>,
@@ -167,20 +169,20 @@ pub(crate) struct Subscribe {
 
 /// Where a session comes from.
 #[derive(Clone)]
-pub(crate) enum Origin {
+pub(crate) enum SessionSource {
     /// Just created.
     Provisional(Box<Session>),
     /// Known to the store.
     Stored { uri: Arc<str>, listed: bool },
     /// Known to its agent alone.
-    Found { uri: Arc<str>, found: Box<FoundSession> },
+    External { uri: Arc<str>, external: Box<ExternalSession> },
 }
 
-impl Origin {
+impl SessionSource {
     fn uri(&self) -> &Arc<str> {
         match self {
             Self::Provisional(session) => &session.uri,
-            Self::Stored { uri, .. } | Self::Found { uri, .. } => uri,
+            Self::Stored { uri, .. } | Self::External { uri, .. } => uri,
         }
     }
 }
@@ -188,122 +190,132 @@ impl Origin {
 /// The way to a session's actor.
 #[derive(Clone)]
 pub(crate) struct SessionHandle {
-    mailbox: mpsc::Sender<Input>,
+    mailbox: mpsc::Sender<SessionInput>,
 }
 
 impl SessionHandle {
     /// Starts an actor. It ends by itself after a dispose or a shutdown.
-    pub(crate) fn spawn(host: &Arc<Host>, origin: Origin) -> Self {
-        let (mailbox, inputs) = mpsc::channel(MAILBOX);
+    pub(crate) fn spawn(host: &Arc<Host>, origin: SessionSource) -> Self {
+        let (mailbox, inputs) = mpsc::channel(MAILBOX_CAPACITY);
         let task_host = Arc::clone(host);
-        host.tasks.spawn(async move { run(task_host, origin, inputs).await });
+        host.tasks.spawn(async move { run_session(task_host, origin, inputs).await });
         Self { mailbox }
     }
 
     /// Sends without waiting. `false` if the session is too busy, or gone.
-    pub(crate) fn try_send(&self, input: Input) -> bool {
+    pub(crate) fn try_send(&self, input: SessionInput) -> bool {
         self.mailbox.try_send(input).is_ok()
     }
 
     /// Whether nobody else can send anything.
-    fn is_the_only_one(&self) -> bool {
+    fn is_last_handle(&self) -> bool {
         self.mailbox.strong_count() == 1
     }
 
-    pub(crate) async fn send(&self, input: Input) -> Result<(), EngineError> {
+    pub(crate) async fn send(&self, input: SessionInput) -> Result<(), EngineError> {
         self.mailbox.send(input).await.map_err(|_| EngineError::Stopping)
     }
 }
 
-async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>) {
+async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::Receiver<SessionInput>) {
     let (session, restored, chronicle) = match origin {
-        Origin::Provisional(session) => (*session, false, None),
-        Origin::Stored { uri, listed } => match load(&host, &uri, listed).await {
+        SessionSource::Provisional(session) => (*session, false, None),
+        SessionSource::Stored { uri, listed } => match load_session(&host, &uri, listed).await {
             Ok(session) => (session, true, None),
-            Err(error) => return leaving::give_back(&host, inputs, Origin::Stored { uri, listed }, &error).await,
+            Err(error) => {
+                return unload::unload_unopened(&host, inputs, SessionSource::Stored { uri, listed }, &error).await;
+            }
         },
-        Origin::Found { uri, found } => match taking::take_in(&host, &uri, &found).await {
+        SessionSource::External { uri, external: found } => match importer::import_session(&host, &uri, &found).await {
             Ok((session, chronicle)) => (session, true, Some(chronicle)),
-            Err(error) => return leaving::give_back(&host, inputs, Origin::Found { uri, found }, &error).await,
+            Err(error) => {
+                return unload::unload_unopened(
+                    &host,
+                    inputs,
+                    SessionSource::External { uri, external: found },
+                    &error,
+                )
+                .await;
+            }
         },
     };
     let provider = host.drivers.get(&session.session.provider);
-    let places = Places {
-        directory: session.working_directory().unwrap_or_default(),
-        home: host.permissions.home.clone(),
-        plans: provider.and_then(|driver| driver.describe().plans),
-        own: host.permissions.own_directories.clone(),
+    let places = GateDirectories {
+        working_directory: session.working_directory().unwrap_or_default(),
+        home: host.permissions.home_directory.clone(),
+        plans_directory: provider.and_then(|driver| driver.describe().plans_directory),
+        host_directories: host.permissions.host_directories.clone(),
     };
-    let name = session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-    let mode = config::mode(name, host.permissions.allow_bypass);
+    let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
+    let mode = config::parse_mode(name, host.permissions.allow_bypass);
     let (gate, decisions) =
         SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone(), Arc::clone(&host.clock));
     let mut rules = host.rules_version.subscribe();
     let mut trust = host.trust_version.subscribe();
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
-    let head = session.queue().first().map(|message| message.id.clone());
-    let mut actor = Actor {
+    let head = session.queued_messages().first().map(|message| message.id.clone());
+    let mut actor = SessionActor {
         host,
         session,
         gate,
-        decisions,
-        desk: Desk::default(),
-        beside: HashMap::new(),
-        workers: Workers::default(),
+        unwritten_decisions: decisions,
+        pending_requests: PendingRequests::default(),
+        background_tasks: HashMap::new(),
+        sub_agents: ActiveSubAgents::default(),
         stop_question: None,
-        folder_skipped: false,
-        handed: None,
-        loading: None,
-        dropping: None,
-        readings: 0,
-        unsent: false,
-        prompted: None,
-        elsewhere: Elsewhere::default(),
-        taking: Taking::default(),
-        named_beside: false,
-        tagged_beside: false,
-        unwritten: Vec::new(),
-        changing: VecDeque::new(),
+        folder_question_skipped: false,
+        steer_in_driver: None,
+        steer_load: None,
+        image_removal: None,
+        steer_load_count: 0,
+        prompt_in_flight: false,
+        sent_prompt_id: None,
+        external_sync: ExternalSync::default(),
+        importer: Importer::default(),
+        title_set_beside_agent: false,
+        tag_set_beside_agent: false,
+        unwritten_records: Vec::new(),
+        pending_mode_changes: VecDeque::new(),
         modes_in_flight: 0,
         reported_mode: None,
         machine: TurnMachine::restored(head),
-        agent: Agent::default(),
-        rest: Rest::default(),
-        runs: Vec::new(),
-        asked_by: None,
-        budget: Budget::default(),
-        transcript: None,
-        turn_started: Instant::now(),
-        summary_due: false,
-        told: None,
+        agent: SessionAgent::default(),
+        idle_timer: IdleTimer::default(),
+        local_commands: Vec::new(),
+        turn_client_id: None,
+        budget_view: BudgetView::default(),
+        action_mapper: None,
+        turn_started_at: Instant::now(),
+        summary_scheduled: false,
+        published_summary: None,
         tasks: JoinSet::new(),
     };
     if restored {
-        actor.told = Some(actor.session.summary());
-        actor.nothing_beside().await;
-        actor.end_interrupted_workers().await;
+        actor.published_summary = Some(actor.session.summary());
+        actor.clear_background_tasks().await;
+        actor.end_interrupted_sub_agents().await;
         actor.end_interrupted_turn().await;
-        actor.first_look(chronicle.clone()).await;
-        actor.write_what_is_due();
-        actor.tell_queue().await;
-        actor.expect_clients().await;
+        actor.sync_on_open(chronicle.clone()).await;
+        actor.resume_metadata_writes();
+        actor.publish_queue_paused().await;
+        actor.start_reconnect_timeouts().await;
     }
-    actor.begin_budget().await;
-    actor.look_at_branch();
-    actor.tell_older(chronicle);
-    let mut calm = Calm::default();
-    calm.after_input(&actor);
+    actor.start_budget().await;
+    actor.read_git_branch();
+    actor.import_older_turns(chronicle);
+    let mut calm = Quiescence::default();
+    calm.record_input(&actor);
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
-            Some(event) = actor.agent.next_event() => Input::Event(event),
-            why = actor.rest.over() => Input::RestOver(why),
-            Some(entry) = actor.decisions.recv() => Input::Decided(entry),
-            Ok(()) = rules.changed() => Input::RulesChanged,
-            Ok(()) = trust.changed() => Input::TrustChanged,
-            Some(()) = budget_changes.next() => Input::BudgetChanged,
-            () = calm.over() => {
-                if calm.was_kept(&actor) && actor.goes_back(&inputs).await {
+            Some(event) = actor.agent.next_event() => SessionInput::AgentEvent(event),
+            why = actor.idle_timer.next_event() => SessionInput::IdleTimer(why),
+            Some(entry) = actor.unwritten_decisions.recv() => SessionInput::GateDecided(entry),
+            Ok(()) = rules.changed() => SessionInput::RulesChanged,
+            Ok(()) = trust.changed() => SessionInput::TrustChanged,
+            Some(()) = budget_changes.next() => SessionInput::BudgetChanged,
+            () = calm.elapsed() => {
+                if calm.restart_if_quiet(&actor) && actor.try_unload(&inputs).await {
                     break;
                 }
                 continue;
@@ -317,190 +329,191 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             },
             else => break,
         };
-        let moved = input.moves();
-        if actor.handle(input).await.is_break() {
+        let moved = input.is_activity();
+        if actor.handle_input(input).await.is_break() {
             break;
         }
-        actor.write_sent().await;
-        actor.retire_stale().await;
-        actor.take_stock(moved);
-        calm.after_input(&actor);
+        actor.write_unwritten_records().await;
+        actor.retire_stale_agent().await;
+        actor.update_idle_timer(moved);
+        calm.record_input(&actor);
     }
     // Whoever waits for turns that were still to be taken in need not wait any longer.
-    actor.host.untold.set(&actor.session.chat_uri, 0);
+    actor.host.unimported_turns.set_missing(&actor.session.chat_uri, 0);
 }
 
-async fn load(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
-    let stored = host.store.session(uri).await?;
-    let session = restore::session(uri, listed, stored);
+async fn load_session(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
+    let stored = host.store.load_session(uri).await?;
+    let session = session_restore::restore_session(uri, listed, stored);
     let mut session = session.ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))?;
-    session.trim(host.turns_in_memory);
+    session.evict_turns(host.turns_in_memory);
     Ok(session)
 }
 
-pub(super) struct Actor {
+pub(super) struct SessionActor {
     host: Arc<Host>,
     session: Session,
     machine: TurnMachine,
-    agent: Agent,
-    rest: Rest,
+    agent: SessionAgent,
+    idle_timer: IdleTimer,
     /// Decides on every call.
     gate: Arc<SessionGate>,
     /// What the gate has decided and nobody has written down yet.
-    decisions: mpsc::Receiver<AuditEntry>,
+    unwritten_decisions: mpsc::Receiver<AuditEntry>,
     /// What waits for a person.
-    desk: Desk,
+    pending_requests: PendingRequests,
     /// What the agent does beside the turns.
-    beside: HashMap<String, BackgroundTask>,
+    background_tasks: HashMap<String, BackgroundTask>,
     /// The sub-agents that work.
-    workers: Workers,
+    sub_agents: ActiveSubAgents,
     /// What is asked about the work beside a turn that was stopped.
     stop_question: Option<StopQuestion>,
     /// A person has left the question about the folder open: its configuration is ignored and it is not asked again.
-    folder_skipped: bool,
+    folder_question_skipped: bool,
     /// The steering message that the driver holds for the agent.
-    handed: Option<String>,
+    steer_in_driver: Option<String>,
     /// Contents of the steering message are being read back, by the number of the reading.
-    loading: Option<u64>,
-    readings: u64,
+    steer_load: Option<u64>,
+    steer_load_count: u64,
     /// Pictures that are on their way out of the conversation.
-    dropping: Option<Dropping>,
+    image_removal: Option<PendingImageRemoval>,
     /// The turn's prompt is on its way to the agent, which has nothing yet that words could be folded into.
-    unsent: bool,
+    prompt_in_flight: bool,
     /// By which id the agent's record will have that prompt, if it keeps it.
-    prompted: Option<Uuid>,
+    sent_prompt_id: Option<Uuid>,
     /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
-    changing: VecDeque<(Box<Dispatch>, Mode)>,
+    pending_mode_changes: VecDeque<(Box<Dispatch>, PermissionMode)>,
     /// How many modes the agent was set to and has not answered.
     modes_in_flight: usize,
     /// The mode that the agent reported last while it was being set to another one.
     reported_mode: Option<String>,
     /// What others do in the conversation.
-    elsewhere: Elsewhere,
+    external_sync: ExternalSync,
     /// How older turns of the record come in.
-    taking: Taking,
+    importer: Importer,
     /// The session was given a name while an agent was there that may know an older one.
-    named_beside: bool,
+    title_set_beside_agent: bool,
     /// The same of a tag.
-    tagged_beside: bool,
+    tag_set_beside_agent: bool,
     /// What was sent to the agent and is not written down yet.
-    unwritten: Vec<Record>,
+    unwritten_records: Vec<SessionRecord>,
     /// The commands of people that run.
-    runs: Vec<Run>,
+    local_commands: Vec<LocalCommandRun>,
     /// The client that has started the turn.
-    asked_by: Option<String>,
-    budget: Budget,
+    turn_client_id: Option<String>,
+    budget_view: BudgetView,
     /// The running turn's parts.
-    transcript: Option<Transcript>,
-    turn_started: Instant,
+    action_mapper: Option<ActionMapper>,
+    turn_started_at: Instant,
     /// Whether the line in the list is about to be brought up to date.
-    summary_due: bool,
+    summary_scheduled: bool,
     /// The line in the list as clients were told last.
-    told: Option<SessionSummary>,
+    published_summary: Option<SessionSummary>,
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
-    tasks: JoinSet<Input>,
+    tasks: JoinSet<SessionInput>,
 }
 
-type Flow = std::ops::ControlFlow<()>;
+type LoopControl = std::ops::ControlFlow<()>;
 
-impl Actor {
-    async fn handle(&mut self, input: Input) -> Flow {
+impl SessionActor {
+    async fn handle_input(&mut self, input: SessionInput) -> LoopControl {
         match input {
-            Input::Dispatch(dispatch) => self.dispatch(*dispatch).await,
-            Input::Subscribe(subscribe) => {
-                self.want_older();
-                self.reopened();
-                self.subscribe(subscribe).await;
+            SessionInput::Dispatch(dispatch) => self.handle_dispatch(*dispatch).await,
+            SessionInput::Subscribe(subscribe) => {
+                self.resume_import();
+                self.retry_sync_on_open();
+                self.handle_subscribe(subscribe).await;
             }
-            Input::Exists(channel, reply) => {
-                let chat = self.session.chat_on(&channel).is_some();
-                let _ = reply.send(chat || channel == *self.session.uri || self.session.is_annotations(&channel));
+            SessionInput::HasChannel(channel, reply) => {
+                let chat = self.session.chat_by_uri(&channel).is_some();
+                let _ =
+                    reply.send(chat || channel == *self.session.uri || self.session.is_annotations_channel(&channel));
             }
-            Input::View(channel, reply) => {
-                self.want_older();
-                let _ = reply.send(self.view(&channel));
+            SessionInput::ViewChat(channel, reply) => {
+                self.resume_import();
+                let _ = reply.send(self.view_chat(&channel));
             }
-            Input::Project => self.publish_summary().await,
-            Input::ClientDue(client) => self.client_due(&client).await,
-            Input::ClientGone(client) => self.client_gone(&client).await,
-            Input::Event(event) => self.events(event).await,
-            Input::Agent(news) => self.agent_news(news).await,
-            Input::Decided(entry) => self.decided(entry).await,
-            Input::RulesChanged => self.review().await,
-            Input::TrustChanged => self.trust_changed(),
-            Input::RestOver(why) => self.rest_over(why).await,
-            Input::Unanswered(request) => self.unanswered(&request).await,
-            Input::BudgetChanged => self.budget_changed().await,
-            Input::BudgetDue => self.budget_due().await,
-            Input::QueueDue => {
-                let queue = self.queue_now(false);
+            SessionInput::PublishSummary => self.publish_summary().await,
+            SessionInput::ClientReconnectTimeout(client) => self.handle_reconnect_timeout(&client).await,
+            SessionInput::ClientLeft(client) => self.remove_active_client(&client).await,
+            SessionInput::AgentEvent(event) => self.handle_agent_events(event).await,
+            SessionInput::AgentTask(news) => self.handle_agent_task(news).await,
+            SessionInput::GateDecided(entry) => self.write_gate_decisions(entry).await,
+            SessionInput::RulesChanged => self.reevaluate_pending_calls().await,
+            SessionInput::TrustChanged => self.handle_trust_changed(),
+            SessionInput::IdleTimer(why) => self.handle_idle_timer(why).await,
+            SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
+            SessionInput::BudgetChanged => self.handle_budget_changed().await,
+            SessionInput::PublishBudget => self.publish_scheduled_budget().await,
+            SessionInput::RetryQueue => {
+                let queue = self.queue_changed_input(false);
                 self.drive(queue).await;
             }
-            Input::RetryEnd(turn, end) => self.retry_end(turn, end).await,
-            Input::RetryWorkers => self.retry_workers().await,
-            Input::StopWork(id, reply) => self.stop_work(id, reply),
-            Input::WorkOutput(id, reply) => self.work_output(&id, reply),
-            Input::DropImages(which, reply) => self.drop_images(which, reply).await,
-            Input::Known(channel, reply) => drop(reply.send(self.known(&channel))),
-            Input::Local(news) => self.local_news(news).await,
-            Input::LookAgain => self.look_again(),
-            Input::RecordRead(read) => self.record_read(read).await,
-            Input::Told(told) => self.told_older(told).await,
-            Input::TellAgain => self.tell_again(),
-            Input::Record(record) => self.record_is(*record).await,
-            Input::Tagged(tag) => self.tagged(tag).await,
-            Input::Branch(branch) => self.branch_is(branch).await,
-            Input::Dispose(reply) => {
-                let began = self.agent.is_there();
-                self.stop().await;
-                let _ = reply.send(self.forget(began).await);
-                return Flow::Break(());
+            SessionInput::RetryTurnEnd(turn, end) => self.retry_turn_end(turn, end).await,
+            SessionInput::RetrySubAgentEnds => self.retry_sub_agent_ends().await,
+            SessionInput::StopBackgroundTask(id, reply) => self.stop_background_task(id, reply),
+            SessionInput::ReadBackgroundOutput(id, reply) => self.read_background_output(&id, reply),
+            SessionInput::RemoveImages(which, reply) => self.remove_images(which, reply).await,
+            SessionInput::CompletionContext(channel, reply) => drop(reply.send(self.completion_context(&channel))),
+            SessionInput::LocalCommand(news) => self.handle_local_command_event(news).await,
+            SessionInput::PollTranscript => self.poll_transcript(),
+            SessionInput::TranscriptOpened(read) => self.handle_transcript_opened(read).await,
+            SessionInput::OlderTurnsLoaded(told) => self.handle_older_turns(told).await,
+            SessionInput::RetryImport => self.retry_import(),
+            SessionInput::TranscriptChanged(record) => self.handle_transcript_metadata(*record).await,
+            SessionInput::TagChanged(tag) => self.handle_tag_changed(tag).await,
+            SessionInput::GitBranchRead(branch) => self.publish_git_branch(branch).await,
+            SessionInput::Dispose(reply) => {
+                let began = self.agent.has_process();
+                self.stop_session().await;
+                let _ = reply.send(self.dispose_session(began).await);
+                return LoopControl::Break(());
             }
-            Input::Shutdown(reply) => {
-                self.stop().await;
+            SessionInput::Shutdown(reply) => {
+                self.stop_session().await;
                 let _ = reply.send(());
-                return Flow::Break(());
+                return LoopControl::Break(());
             }
         }
-        Flow::Continue(())
+        LoopControl::Continue(())
     }
 
     // ── The end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Ends the turn as cancelled and the agent with everything it started.
-    async fn stop(&mut self) {
+    async fn stop_session(&mut self) {
         self.drive(TurnInput::Stop).await;
-        if self.summary_due {
+        if self.summary_scheduled {
             self.publish_summary().await;
         }
-        let mut tries = LAST_TRIES;
-        while self.agent.is_there()
-            || !self.runs.is_empty()
-            || (tries > 0 && matches!(self.machine.turn(), TurnPhase::Ending(_)))
+        let mut tries = MAX_SHUTDOWN_STORE_ATTEMPTS;
+        while self.agent.has_process()
+            || !self.local_commands.is_empty()
+            || (tries > 0 && matches!(self.machine.turn_phase(), TurnPhase::Ending(_)))
         {
             let Some(done) = self.tasks.join_next().await else { break };
             match done {
-                Ok(Input::Agent(news)) => self.agent_news(news).await,
-                Ok(Input::Local(news)) => self.local_news(news).await,
-                Ok(Input::RetryEnd(turn, end)) => {
+                Ok(SessionInput::AgentTask(news)) => self.handle_agent_task(news).await,
+                Ok(SessionInput::LocalCommand(news)) => self.handle_local_command_event(news).await,
+                Ok(SessionInput::RetryTurnEnd(turn, end)) => {
                     tries = tries.saturating_sub(1);
-                    self.retry_end(turn, end).await;
+                    self.retry_turn_end(turn, end).await;
                 }
                 _ => {}
             }
         }
-        self.retry_workers().await;
+        self.retry_sub_agent_ends().await;
         self.tasks.shutdown().await;
-        if let Ok(entry) = self.decisions.try_recv() {
-            self.decided(entry).await;
+        if let Ok(entry) = self.unwritten_decisions.try_recv() {
+            self.write_gate_decisions(entry).await;
         }
     }
 
     // ── Small helpers ─────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A batch of this session; memory only as long as the session is provisional.
-    fn batch(&self, durability: Durability) -> Batch {
-        let durability = if self.session.stored { durability } else { Durability::Memory };
+    fn new_batch(&self, durability: BatchDurability) -> Batch {
+        let durability = if self.session.is_stored { durability } else { BatchDurability::Memory };
         Batch::new(Some(Arc::clone(&self.session.uri)), durability)
     }
 
@@ -512,8 +525,12 @@ impl Actor {
 }
 
 /// The catalogue's row of a session.
-pub(super) fn put(session: &Arc<str>, listed: bool, summary: &SessionSummary) -> Result<CatalogueChange, StoreError> {
+pub(super) fn build_catalog_put(
+    session: &Arc<str>,
+    listed: bool,
+    summary: &SessionSummary,
+) -> Result<CatalogChange, StoreError> {
     let summary = serde_json::to_string(summary)
         .map_err(|error| StoreError::Database(format!("a summary cannot be encoded: {error}")))?;
-    Ok(CatalogueChange::Put { session: Arc::clone(session), listed, summary })
+    Ok(CatalogChange::Put { session: Arc::clone(session), listed, summary })
 }

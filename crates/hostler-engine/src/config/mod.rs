@@ -4,18 +4,18 @@ mod modes;
 mod schema;
 #[cfg(test)]
 mod tests;
-mod values;
+mod value_search;
 
 use ahp_types::common::JsonObject;
 use serde_json::Value;
 
-pub(crate) use self::modes::{DEFAULT_MODE, agent_mode, followed, mode, said_by_mode};
-pub(crate) use self::schema::{host as host_schema, session as session_schema};
-pub(crate) use self::values::of as values_of;
-use crate::budget::{SessionLimits, nanodollars};
-use crate::found::ShowExternal;
-use crate::port::ModelInfo;
-use crate::stopping::BackgroundOnStop;
+pub(crate) use self::modes::{DEFAULT_MODE, agent_mode_name, mode_after_agent_change, parse_mode, values_for_mode};
+pub(crate) use self::schema::{host_schema, session_schema};
+pub(crate) use self::value_search::matching_values as values_of;
+use crate::background_on_stop::BackgroundOnStop;
+use crate::budget::{SessionBudgetLimits, to_nanodollars};
+use crate::external_sessions::ExternalSessionFilter;
+use crate::model_gateway::ModelInfo;
 
 /// The property that says what the agent may do without asking.
 pub(crate) const PERMISSION_MODE: &str = "permissionMode";
@@ -29,7 +29,7 @@ pub(crate) const MODEL: &str = "model";
 
 /// Where the agent works, and the one way that there is.
 const ISOLATION: &str = "isolation";
-const FOLDER: &str = "folder";
+const ISOLATION_FOLDER: &str = "folder";
 
 /// The branch that the working directory is on; git says so, nobody chooses it.
 pub(crate) const BRANCH: &str = "branch";
@@ -58,44 +58,48 @@ const DEFAULT_EFFORT: &str = "default";
 const EFFORTS: [&str; 6] = [DEFAULT_EFFORT, "low", "medium", "high", "xhigh", "max"];
 
 /// The most tokens that may be set aside for thinking.
-const MAX_THINKING: u32 = 1_000_000;
+const MAX_THINKING_TOKENS: u32 = 1_000_000;
 
 /// Each with its title and what it is good for.
-const LIMITS: [(&str, &str, &str); 3] = [
+const LIMIT_PROPERTIES: [(&str, &str, &str); 3] = [
     (LIMIT_REQUESTS, "Request limit", "How many requests to the model the session may make"),
     (LIMIT_TOKENS, "Token limit", "How many tokens of all kinds the session may use"),
     (LIMIT_DOLLARS, "Dollar limit", "How many US dollars the session may cost"),
 ];
 
 /// What this host understands of its configuration: what new sessions begin with, and what is listed.
-const OF_THE_HOST: [&str; 4] = [PERMISSION_MODE, MODEL, EFFORT, SHOW_EXTERNAL];
+const HOST_CONFIG_KEYS: [&str; 4] = [PERMISSION_MODE, MODEL, EFFORT, SHOW_EXTERNAL];
 
 /// What is on offer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Offer {
+pub(crate) struct ConfigChoices {
     /// Whether the mode may be chosen that asks nothing.
-    pub(crate) bypass: bool,
+    pub(crate) allow_bypass: bool,
     /// The models that there are now.
     pub(crate) models: Vec<ModelInfo>,
     /// Whether git knows the working directory.
-    pub(crate) repository: bool,
+    pub(crate) is_repository: bool,
 }
 
 /// The values of a session's configuration: what is wanted, then what new sessions begin with (the first that can be used
 /// of each), then the usual. What only git knows is not among them.
-pub(crate) fn resolve(offer: &Offer, wanted: &JsonObject, begin: &[&JsonObject]) -> Result<JsonObject, String> {
-    let said = modes::wanted(wanted, &JsonObject::new(), offer.bypass)?;
+pub(crate) fn resolve_session_values(
+    offer: &ConfigChoices,
+    wanted: &JsonObject,
+    begin: &[&JsonObject],
+) -> Result<JsonObject, String> {
+    let said = modes::resolve_mode_values(wanted, &JsonObject::new(), offer.allow_bypass)?;
     let begins =
         |key: &str| begin.iter().find_map(|values| values.get(key).filter(|value| is_usable(offer, key, value)));
     let mut values = said.unwrap_or_else(|| {
         let mode = begins(PERMISSION_MODE).and_then(Value::as_str).unwrap_or(DEFAULT_MODE);
-        said_by_mode(mode, &JsonObject::new())
+        values_for_mode(mode, &JsonObject::new())
     });
     if let Some(isolation) = wanted.get(ISOLATION) {
         check_isolation(isolation)?;
     }
-    values.insert(ISOLATION.to_owned(), FOLDER.into());
-    let limits = LIMITS.iter().map(|(key, ..)| *key);
+    values.insert(ISOLATION.to_owned(), ISOLATION_FOLDER.into());
+    let limits = LIMIT_PROPERTIES.iter().map(|(key, ..)| *key);
     for key in [MODEL, EFFORT, THINKING_BUDGET, BACKGROUND_ON_STOP].into_iter().chain(limits) {
         if let Some(value) = wanted.get(key) {
             check_value(offer, key, value)?;
@@ -110,22 +114,22 @@ pub(crate) fn resolve(offer: &Offer, wanted: &JsonObject, begin: &[&JsonObject])
 }
 
 /// Whether new sessions can begin with a value. What is written down may have been good once.
-fn is_usable(offer: &Offer, key: &str, value: &Value) -> bool {
+fn is_usable(offer: &ConfigChoices, key: &str, value: &Value) -> bool {
     !value.is_null() && check_host_value(offer, key, value).is_ok()
 }
 
 /// Whether a client may change the host's configuration like this. What is not ours is the clients' own.
-pub(crate) fn check_host_change(offer: &Offer, change: &JsonObject) -> Result<(), String> {
+pub(crate) fn check_host_change(offer: &ConfigChoices, change: &JsonObject) -> Result<(), String> {
     change.iter().try_for_each(|(key, value)| check_host_value(offer, key, value))
 }
 
-fn check_host_value(offer: &Offer, key: &str, value: &Value) -> Result<(), String> {
+fn check_host_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(), String> {
     match key {
-        _ if !OF_THE_HOST.contains(&key) || value.is_null() => Ok(()),
+        _ if !HOST_CONFIG_KEYS.contains(&key) || value.is_null() => Ok(()),
         PERMISSION_MODE => {
             let wish = JsonObject::from_iter([(PERMISSION_MODE.to_owned(), value.clone())]);
             // Asking nothing has to be chosen for a session; none begins with it.
-            modes::wanted(&wish, &JsonObject::new(), false).map(drop)
+            modes::resolve_mode_values(&wish, &JsonObject::new(), false).map(drop)
         }
         SHOW_EXTERNAL => check_show_external(value),
         _ => check_value(offer, key, value),
@@ -133,36 +137,41 @@ fn check_host_value(offer: &Offer, key: &str, value: &Value) -> Result<(), Strin
 }
 
 fn check_show_external(value: &Value) -> Result<(), String> {
-    if value.as_str().is_some_and(|name| ShowExternal::named(name).is_some()) {
+    if value.as_str().is_some_and(|name| ExternalSessionFilter::from_name(name).is_some()) {
         return Ok(());
     }
-    let names = ShowExternal::ALL.map(|(name, ..)| name).join(", ");
+    let names = ExternalSessionFilter::ALL.map(|(name, ..)| name).join(", ");
     Err(format!("{SHOW_EXTERNAL} must be one of {names}; it cannot be {value}"))
 }
 
 /// The limits that a session's configuration sets.
-pub(crate) fn limits(values: &JsonObject) -> SessionLimits {
+pub(crate) fn session_limits(values: &JsonObject) -> SessionBudgetLimits {
     let number = |key| values.get(key).and_then(Value::as_u64);
-    SessionLimits {
+    SessionBudgetLimits {
         requests: number(LIMIT_REQUESTS),
         tokens: number(LIMIT_TOKENS),
-        nanodollars: values.get(LIMIT_DOLLARS).and_then(Value::as_f64).and_then(nanodollars),
+        nanodollars: values.get(LIMIT_DOLLARS).and_then(Value::as_f64).and_then(to_nanodollars),
     }
 }
 
 /// The effort of a name, if it is one, and not the agent's own choice.
-pub(crate) fn effort(name: &str) -> Option<String> {
+pub(crate) fn parse_effort(name: &str) -> Option<String> {
     (name != DEFAULT_EFFORT && EFFORTS.contains(&name)).then(|| name.to_owned())
 }
 
 /// How many tokens may be spent on thinking.
-pub(crate) fn thinking(values: &JsonObject) -> Option<u32> {
+pub(crate) fn thinking_budget(values: &JsonObject) -> Option<u32> {
     values.get(THINKING_BUDGET).and_then(Value::as_u64).and_then(|tokens| u32::try_from(tokens).ok())
 }
 
 /// The change of a session's configuration that a client's wish means: what belongs together is said together, and what
 /// cannot be changed survives a replacement.
-pub(crate) fn change(offer: &Offer, now: &JsonObject, wish: &JsonObject, replace: bool) -> Result<JsonObject, String> {
+pub(crate) fn resolve_change(
+    offer: &ConfigChoices,
+    now: &JsonObject,
+    wish: &JsonObject,
+    replace: bool,
+) -> Result<JsonObject, String> {
     for (key, value) in wish {
         match key.as_str() {
             PERMISSION_MODE | MODE | AUTO_APPROVE => {}
@@ -172,7 +181,7 @@ pub(crate) fn change(offer: &Offer, now: &JsonObject, wish: &JsonObject, replace
             _ => return Err(format!("{key:?} cannot be changed in a session")),
         }
     }
-    let said = modes::wanted(wish, now, offer.bypass)?;
+    let said = modes::resolve_mode_values(wish, now, offer.allow_bypass)?;
     if replace && said.is_none() {
         return Err(format!("{PERMISSION_MODE:?} cannot be left out"));
     }
@@ -186,22 +195,22 @@ pub(crate) fn change(offer: &Offer, now: &JsonObject, wish: &JsonObject, replace
 }
 
 fn is_limit(key: &str) -> bool {
-    LIMITS.iter().any(|(limit, ..)| key == *limit)
+    LIMIT_PROPERTIES.iter().any(|(limit, ..)| key == *limit)
 }
 
 /// Checks a value that means nothing but itself. Null leaves the choice to others.
-fn check_value(offer: &Offer, key: &str, value: &Value) -> Result<(), String> {
+fn check_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(), String> {
     match key {
         _ if value.is_null() => Ok(()),
         MODEL => check_model(offer, value),
         EFFORT => check_effort(value),
-        THINKING_BUDGET => check_thinking(value),
-        BACKGROUND_ON_STOP => check_background(value),
+        THINKING_BUDGET => check_thinking_budget(value),
+        BACKGROUND_ON_STOP => check_background_on_stop(value),
         _ => check_limit(key, value),
     }
 }
 
-fn check_model(offer: &Offer, value: &Value) -> Result<(), String> {
+fn check_model(offer: &ConfigChoices, value: &Value) -> Result<(), String> {
     match value.as_str() {
         Some(id) if offer.models.iter().any(|model| model.id == id) => Ok(()),
         _ => Err(format!("{MODEL} must be one of the models on offer; it cannot be {value}")),
@@ -210,8 +219,8 @@ fn check_model(offer: &Offer, value: &Value) -> Result<(), String> {
 
 fn check_isolation(value: &Value) -> Result<(), String> {
     match value.as_str() {
-        Some(FOLDER) => Ok(()),
-        _ => Err(format!("{ISOLATION} cannot be {value}; this host works in the folder itself ({FOLDER:?})")),
+        Some(ISOLATION_FOLDER) => Ok(()),
+        _ => Err(format!("{ISOLATION} cannot be {value}; this host works in the folder itself ({ISOLATION_FOLDER:?})")),
     }
 }
 
@@ -222,24 +231,24 @@ fn check_effort(value: &Value) -> Result<(), String> {
     }
 }
 
-fn check_background(value: &Value) -> Result<(), String> {
-    if value.as_str().is_some_and(|name| BackgroundOnStop::named(name).is_some()) {
+fn check_background_on_stop(value: &Value) -> Result<(), String> {
+    if value.as_str().is_some_and(|name| BackgroundOnStop::from_name(name).is_some()) {
         return Ok(());
     }
     let names = BackgroundOnStop::ALL.map(|(name, ..)| name).join(", ");
     Err(format!("{BACKGROUND_ON_STOP} must be one of {names}; it cannot be {value}"))
 }
 
-fn check_thinking(value: &Value) -> Result<(), String> {
-    if value.as_u64().is_some_and(|tokens| tokens <= u64::from(MAX_THINKING)) {
+fn check_thinking_budget(value: &Value) -> Result<(), String> {
+    if value.as_u64().is_some_and(|tokens| tokens <= u64::from(MAX_THINKING_TOKENS)) {
         return Ok(());
     }
-    Err(format!("{THINKING_BUDGET} must be a whole number of tokens up to {MAX_THINKING}; it cannot be {value}"))
+    Err(format!("{THINKING_BUDGET} must be a whole number of tokens up to {MAX_THINKING_TOKENS}; it cannot be {value}"))
 }
 
 fn check_limit(key: &str, value: &Value) -> Result<(), String> {
     let (fits, what) = if key == LIMIT_DOLLARS {
-        (value.as_f64().and_then(nanodollars).is_some(), "an amount of dollars such as 2.5, and not negative")
+        (value.as_f64().and_then(to_nanodollars).is_some(), "an amount of dollars such as 2.5, and not negative")
     } else {
         (value.is_u64(), "a whole number, and not negative")
     };

@@ -4,7 +4,7 @@
 //! the three always agree. What two of them say together is never more than what one of them could say.
 
 use ahp_types::common::JsonObject;
-use hostler_rules::Mode;
+use hostler_rules::PermissionMode;
 use serde_json::Value;
 
 use super::{AUTO_APPROVE, MODE, PERMISSION_MODE};
@@ -14,16 +14,22 @@ pub(crate) const DEFAULT_MODE: &str = "default";
 
 /// One of the words that a property can have: what people read instead of it, and what it means.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Word(pub(super) &'static str, pub(super) &'static str, pub(super) &'static str);
+pub(super) struct EnumOption(pub(super) &'static str, pub(super) &'static str, pub(super) &'static str);
 
 /// The permission modes that a session can have.
-const PERMISSION_MODES: [(Word, Mode); 5] = [
-    (Word(DEFAULT_MODE, "Ask first", "Ask before anything is changed"), Mode::Default),
-    (Word("acceptEdits", "Accept edits", "Edit files in the working directory without asking"), Mode::AcceptEdits),
-    (Word("plan", "Plan", "Plan only, change nothing"), Mode::Plan),
-    (Word("dontAsk", "Never ask", "Do only what needs no question, deny the rest"), Mode::DontAsk),
+const PERMISSION_MODES: [(EnumOption, PermissionMode); 5] = [
+    (EnumOption(DEFAULT_MODE, "Ask first", "Ask before anything is changed"), PermissionMode::Default),
+    (
+        EnumOption("acceptEdits", "Accept edits", "Edit files in the working directory without asking"),
+        PermissionMode::AcceptEdits,
+    ),
+    (EnumOption("plan", "Plan", "Plan only, change nothing"), PermissionMode::Plan),
+    (EnumOption("dontAsk", "Never ask", "Do only what needs no question, deny the rest"), PermissionMode::DontAsk),
     // Only where the host's configuration allows it.
-    (Word("bypassPermissions", "Allow all", "Do everything that no rule forbids, without asking"), Mode::Bypass),
+    (
+        EnumOption("bypassPermissions", "Allow all", "Do everything that no rule forbids, without asking"),
+        PermissionMode::Bypass,
+    ),
 ];
 
 /// What VS Code calls the way in which the agent works.
@@ -32,10 +38,10 @@ const PLAN: &str = "plan";
 const AUTOPILOT: &str = "autopilot";
 
 /// Each with its meaning here.
-pub(super) const WAYS: [Word; 3] = [
-    Word(INTERACTIVE, "Interactive", "Ask about what is not approved"),
-    Word(PLAN, "Plan", "Plan only, change nothing"),
-    Word(AUTOPILOT, "Autopilot", "Never ask: do what needs no question, deny the rest"),
+pub(super) const VSCODE_MODES: [EnumOption; 3] = [
+    EnumOption(INTERACTIVE, "Interactive", "Ask about what is not approved"),
+    EnumOption(PLAN, "Plan", "Plan only, change nothing"),
+    EnumOption(AUTOPILOT, "Autopilot", "Never ask: do what needs no question, deny the rest"),
 ];
 
 /// What VS Code calls the things that are approved without a question.
@@ -43,55 +49,55 @@ const ASSISTED: &str = "assisted";
 const APPROVE_ALL: &str = "autoApprove";
 
 /// Each with its meaning here. The last one only where the host's configuration allows it.
-const APPROVALS: [Word; 3] = [
-    Word(DEFAULT_MODE, "Default approvals", "Only what reads"),
-    Word(ASSISTED, "Approve edits", "Edits of files in the working directory too"),
-    Word(APPROVE_ALL, "Approve all", "Everything that no rule forbids"),
+const VSCODE_APPROVALS: [EnumOption; 3] = [
+    EnumOption(DEFAULT_MODE, "Default approvals", "Only what reads"),
+    EnumOption(ASSISTED, "Approve edits", "Edits of files in the working directory too"),
+    EnumOption(APPROVE_ALL, "Approve all", "Everything that no rule forbids"),
 ];
 
 /// The modes on offer.
-pub(super) fn modes(bypass: bool) -> impl Iterator<Item = &'static (Word, Mode)> {
-    PERMISSION_MODES.iter().filter(move |(_, mode)| bypass || *mode != Mode::Bypass)
+pub(super) fn available_modes(bypass: bool) -> impl Iterator<Item = &'static (EnumOption, PermissionMode)> {
+    PERMISSION_MODES.iter().filter(move |(_, mode)| bypass || *mode != PermissionMode::Bypass)
 }
 
 /// The approvals on offer.
-pub(super) fn approvals(bypass: bool) -> impl Iterator<Item = &'static Word> {
-    APPROVALS.iter().filter(move |Word(name, ..)| bypass || *name != APPROVE_ALL)
+pub(super) fn available_approvals(bypass: bool) -> impl Iterator<Item = &'static EnumOption> {
+    VSCODE_APPROVALS.iter().filter(move |EnumOption(name, ..)| bypass || *name != APPROVE_ALL)
 }
 
 /// The mode of a name. A mode that is not on offer is the one that asks.
-pub(crate) fn mode(name: &str, bypass: bool) -> Mode {
-    modes(bypass).find(|(Word(known, ..), _)| *known == name).map(|(_, mode)| *mode).unwrap_or_default()
+pub(crate) fn parse_mode(name: &str, bypass: bool) -> PermissionMode {
+    available_modes(bypass).find(|(EnumOption(known, ..), _)| *known == name).map(|(_, mode)| *mode).unwrap_or_default()
 }
 
 /// What the agent itself is told. It need not know more than what changes its own ways: the gate sees to the rest.
-pub(crate) fn agent_mode(mode: Mode) -> &'static str {
+pub(crate) fn agent_mode_name(mode: PermissionMode) -> &'static str {
     match mode {
-        Mode::AcceptEdits => "acceptEdits",
-        Mode::Plan => "plan",
-        Mode::Default | Mode::Bypass | Mode::DontAsk => DEFAULT_MODE,
+        PermissionMode::AcceptEdits => "acceptEdits",
+        PermissionMode::Plan => "plan",
+        PermissionMode::Default | PermissionMode::Bypass | PermissionMode::DontAsk => DEFAULT_MODE,
     }
 }
 
 /// The mode that a session follows its agent into, with its name. `None` if it would be looser than the mode that a person
 /// chose, or is not known.
-pub(crate) fn followed(word: &str, chosen: Mode) -> Option<(&'static str, Mode)> {
+pub(crate) fn mode_after_agent_change(word: &str, chosen: PermissionMode) -> Option<(&'static str, PermissionMode)> {
     let mode = match (word, chosen) {
-        ("plan", _) => Mode::Plan,
-        (_, Mode::Plan) => return None,
+        ("plan", _) => PermissionMode::Plan,
+        (_, PermissionMode::Plan) => return None,
         // The agent does not know more than this of these modes.
-        (DEFAULT_MODE, Mode::Bypass | Mode::DontAsk) => chosen,
-        (DEFAULT_MODE, _) => Mode::Default,
-        ("acceptEdits", Mode::AcceptEdits | Mode::Bypass) => Mode::AcceptEdits,
-        ("dontAsk", _) => Mode::DontAsk,
+        (DEFAULT_MODE, PermissionMode::Bypass | PermissionMode::DontAsk) => chosen,
+        (DEFAULT_MODE, _) => PermissionMode::Default,
+        ("acceptEdits", PermissionMode::AcceptEdits | PermissionMode::Bypass) => PermissionMode::AcceptEdits,
+        ("dontAsk", _) => PermissionMode::DontAsk,
         _ => return None,
     };
-    PERMISSION_MODES.iter().find(|(_, known)| *known == mode).map(|(Word(name, ..), mode)| (*name, *mode))
+    PERMISSION_MODES.iter().find(|(_, known)| *known == mode).map(|(EnumOption(name, ..), mode)| (*name, *mode))
 }
 
 /// The values of all three properties that a permission mode means. What is approved is kept where it does not matter now,
 /// so that it holds again afterwards.
-pub(crate) fn said_by_mode(mode: &str, now: &JsonObject) -> JsonObject {
+pub(crate) fn values_for_mode(mode: &str, now: &JsonObject) -> JsonObject {
     let kept = || match now.get(AUTO_APPROVE).and_then(Value::as_str) {
         Some(ASSISTED) => ASSISTED,
         _ => DEFAULT_MODE,
@@ -108,7 +114,7 @@ pub(crate) fn said_by_mode(mode: &str, now: &JsonObject) -> JsonObject {
 }
 
 /// The permission mode that `mode` and `autoApprove` mean together.
-fn meant(way: &str, approved: &str) -> &'static str {
+fn mode_for_values(way: &str, approved: &str) -> &'static str {
     match (way, approved) {
         (PLAN, _) => "plan",
         (AUTOPILOT, _) => "dontAsk",
@@ -119,19 +125,23 @@ fn meant(way: &str, approved: &str) -> &'static str {
 }
 
 /// All three properties as a wish wants them, which may name some of them. `None` if it names none.
-pub(super) fn wanted(wish: &JsonObject, now: &JsonObject, bypass: bool) -> Result<Option<JsonObject>, String> {
-    let mode = word(wish, PERMISSION_MODE, modes(bypass).map(|(Word(name, ..), _)| *name))?;
-    let way = word(wish, MODE, WAYS.iter().map(|Word(name, ..)| *name))?;
-    let approved = word(wish, AUTO_APPROVE, approvals(bypass).map(|Word(name, ..)| *name))?;
+pub(super) fn resolve_mode_values(
+    wish: &JsonObject,
+    now: &JsonObject,
+    bypass: bool,
+) -> Result<Option<JsonObject>, String> {
+    let mode = parse_option(wish, PERMISSION_MODE, available_modes(bypass).map(|(EnumOption(name, ..), _)| *name))?;
+    let way = parse_option(wish, MODE, VSCODE_MODES.iter().map(|EnumOption(name, ..)| *name))?;
+    let approved = parse_option(wish, AUTO_APPROVE, available_approvals(bypass).map(|EnumOption(name, ..)| *name))?;
     if way.is_none() && approved.is_none() {
-        return Ok(mode.map(|mode| said_by_mode(mode, now)));
+        return Ok(mode.map(|mode| values_for_mode(mode, now)));
     }
     // What is not named stays, unless the permission mode says otherwise.
-    let rest = mode.map_or_else(|| now.clone(), |mode| said_by_mode(mode, now));
+    let rest = mode.map_or_else(|| now.clone(), |mode| values_for_mode(mode, now));
     let rest = |key: &str, other| rest.get(key).and_then(Value::as_str).unwrap_or(other).to_owned();
     let way = way.map_or_else(|| rest(MODE, INTERACTIVE), str::to_owned);
     let approved = approved.map_or_else(|| rest(AUTO_APPROVE, DEFAULT_MODE), str::to_owned);
-    let meant = meant(&way, &approved);
+    let meant = mode_for_values(&way, &approved);
     if mode.is_some_and(|mode| mode != meant) {
         return Err(format!("{PERMISSION_MODE} contradicts {MODE} and {AUTO_APPROVE}; say one or the other"));
     }
@@ -140,7 +150,7 @@ pub(super) fn wanted(wish: &JsonObject, now: &JsonObject, bypass: bool) -> Resul
 }
 
 /// The word that a wish has for a property, if it is one of those that are known.
-fn word(
+fn parse_option(
     wish: &JsonObject,
     key: &str,
     mut known: impl Iterator<Item = &'static str>,
@@ -167,7 +177,7 @@ mod tests {
     }
 
     fn after(wish: Value, now: &JsonObject) -> JsonObject {
-        wanted(&object(wish), now, true).unwrap().unwrap()
+        resolve_mode_values(&object(wish), now, true).unwrap().unwrap()
     }
 
     #[test]
@@ -202,7 +212,7 @@ mod tests {
     #[test]
     fn contradictions_and_words_that_are_not_on_offer_are_refused() {
         let none = JsonObject::new();
-        let refused = |wish: Value| wanted(&object(wish), &none, false).unwrap_err();
+        let refused = |wish: Value| resolve_mode_values(&object(wish), &none, false).unwrap_err();
         assert!(refused(json!({"permissionMode": "plan", "mode": "interactive"})).contains("contradicts"));
         assert!(refused(json!({"permissionMode": "default", "autoApprove": "assisted"})).contains("contradicts"));
         for wish in [
@@ -214,6 +224,6 @@ mod tests {
         ] {
             assert!(refused(wish.clone()).contains("cannot be"), "{wish}");
         }
-        assert_eq!(wanted(&object(json!({"effort": "low"})), &none, false), Ok(None));
+        assert_eq!(resolve_mode_values(&object(json!({"effort": "low"})), &none, false), Ok(None));
     }
 }

@@ -5,18 +5,18 @@ use std::collections::HashMap;
 use ahp_types::state::{ConfigPropertySchema, ConfigSchema, SessionConfigPropertySchema, SessionConfigSchema};
 use serde_json::Value;
 
-use super::modes::{self, DEFAULT_MODE, Word};
+use super::modes::{self, DEFAULT_MODE, EnumOption};
 use super::{
-    AUTO_APPROVE, BACKGROUND_ON_STOP, BRANCH, DEFAULT_EFFORT, EFFORT, EFFORTS, FOLDER, ISOLATION, LIMITS, MODE, MODEL,
-    Offer, PERMISSION_MODE, SHOW_EXTERNAL, THINKING_BUDGET,
+    AUTO_APPROVE, BACKGROUND_ON_STOP, BRANCH, ConfigChoices, DEFAULT_EFFORT, EFFORT, EFFORTS, ISOLATION,
+    ISOLATION_FOLDER, LIMIT_PROPERTIES, MODE, MODEL, PERMISSION_MODE, SHOW_EXTERNAL, THINKING_BUDGET,
 };
 
-use crate::found::ShowExternal;
-use crate::stopping::BackgroundOnStop;
+use crate::background_on_stop::BackgroundOnStop;
+use crate::external_sessions::ExternalSessionFilter;
 
 /// The schema of a session's configuration.
-pub(crate) fn session(offer: &Offer) -> SessionConfigSchema {
-    let bypass = offer.bypass;
+pub(crate) fn session_schema(offer: &ConfigChoices) -> SessionConfigSchema {
+    let bypass = offer.allow_bypass;
     let thinking = property(
         "number",
         "Thinking budget",
@@ -24,33 +24,33 @@ pub(crate) fn session(offer: &Offer) -> SessionConfigSchema {
     );
     let background = SessionConfigPropertySchema {
         r#enum: Some(BackgroundOnStop::ALL.map(|(name, ..)| name.into()).to_vec()),
-        enum_labels: Some(BackgroundOnStop::ALL.map(|(name, ..)| capitalized(name)).to_vec()),
+        enum_labels: Some(BackgroundOnStop::ALL.map(|(name, ..)| capitalize(name)).to_vec()),
         enum_descriptions: Some(BackgroundOnStop::ALL.map(|(.., meaning)| meaning.to_owned()).to_vec()),
         ..property("string", "Background work on stop", "What becomes of background work when a turn is stopped")
     };
     let isolation = SessionConfigPropertySchema {
         session_mutable: None,
-        ..choice(
+        ..enum_property(
             "Isolation",
             "Where the agent works",
-            FOLDER,
-            &[Word(FOLDER, "Folder", "In the working directory itself")],
+            ISOLATION_FOLDER,
+            &[EnumOption(ISOLATION_FOLDER, "Folder", "In the working directory itself")],
         )
     };
     let mut properties = HashMap::from([
-        (PERMISSION_MODE.to_owned(), permission_mode(bypass)),
-        (MODE.to_owned(), choice("Mode", "How the agent works", "interactive", &modes::WAYS)),
+        (PERMISSION_MODE.to_owned(), permission_mode_property(bypass)),
+        (MODE.to_owned(), enum_property("Mode", "How the agent works", "interactive", &modes::VSCODE_MODES)),
         (AUTO_APPROVE.to_owned(), {
-            let approvals: Vec<_> = modes::approvals(bypass).copied().collect();
-            choice("Approvals", "What the agent does without a question", DEFAULT_MODE, &approvals)
+            let approvals: Vec<_> = modes::available_approvals(bypass).copied().collect();
+            enum_property("Approvals", "What the agent does without a question", DEFAULT_MODE, &approvals)
         }),
-        (MODEL.to_owned(), model(offer)),
-        (EFFORT.to_owned(), effort()),
+        (MODEL.to_owned(), model_property(offer)),
+        (EFFORT.to_owned(), effort_property()),
         (THINKING_BUDGET.to_owned(), thinking),
         (BACKGROUND_ON_STOP.to_owned(), background),
         (ISOLATION.to_owned(), isolation),
     ]);
-    if offer.repository {
+    if offer.is_repository {
         // As long as sessions work in the directory itself, its branch is what git says.
         let branch = property("string", "Branch", "The branch that the working directory is on");
         let branch = SessionConfigPropertySchema {
@@ -61,28 +61,35 @@ pub(crate) fn session(offer: &Offer) -> SessionConfigSchema {
         };
         properties.insert(BRANCH.to_owned(), branch);
     }
-    properties.extend(LIMITS.map(|(key, title, description)| (key.to_owned(), property("number", title, description))));
+    properties.extend(
+        LIMIT_PROPERTIES.map(|(key, title, description)| (key.to_owned(), property("number", title, description))),
+    );
     SessionConfigSchema { r#type: "object".to_owned(), properties, required: None }
 }
 
 /// The schema of the host's configuration: what new sessions begin with. Clients keep values of their own there, too.
-pub(crate) fn host(offer: &Offer) -> ConfigSchema {
+pub(crate) fn host_schema(offer: &ConfigChoices) -> ConfigSchema {
     // The list of models changes while the host lives, and nothing could tell clients of another schema.
-    let model = SessionConfigPropertySchema { r#enum: None, enum_labels: None, ..model(offer) };
-    let words = ShowExternal::ALL.map(|(name, label, meaning, _)| Word(name, label, meaning));
-    let external = choice("External sessions", "Which sessions are listed that were led elsewhere", "all", &words);
-    let properties =
-        [(PERMISSION_MODE, permission_mode(false)), (MODEL, model), (EFFORT, effort()), (SHOW_EXTERNAL, external)];
-    let properties = properties.map(|(key, property)| (key.to_owned(), of_the_host(property)));
+    let model = SessionConfigPropertySchema { r#enum: None, enum_labels: None, ..model_property(offer) };
+    let words = ExternalSessionFilter::ALL.map(|(name, label, meaning, _)| EnumOption(name, label, meaning));
+    let external =
+        enum_property("External sessions", "Which sessions are listed that were led elsewhere", "all", &words);
+    let properties = [
+        (PERMISSION_MODE, permission_mode_property(false)),
+        (MODEL, model),
+        (EFFORT, effort_property()),
+        (SHOW_EXTERNAL, external),
+    ];
+    let properties = properties.map(|(key, property)| (key.to_owned(), to_host_property(property)));
     ConfigSchema { r#type: "object".to_owned(), properties: HashMap::from(properties), required: None }
 }
 
-fn permission_mode(bypass: bool) -> SessionConfigPropertySchema {
-    let modes: Vec<_> = modes::modes(bypass).map(|(word, _)| *word).collect();
-    choice("Permission mode", "What the agent may do without asking", DEFAULT_MODE, &modes)
+fn permission_mode_property(bypass: bool) -> SessionConfigPropertySchema {
+    let modes: Vec<_> = modes::available_modes(bypass).map(|(word, _)| *word).collect();
+    enum_property("Permission mode", "What the agent may do without asking", DEFAULT_MODE, &modes)
 }
 
-fn model(offer: &Offer) -> SessionConfigPropertySchema {
+fn model_property(offer: &ConfigChoices) -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         r#enum: Some(offer.models.iter().map(|model| model.id.as_str().into()).collect()),
         enum_labels: Some(offer.models.iter().map(|model| model.name.clone()).collect()),
@@ -92,28 +99,28 @@ fn model(offer: &Offer) -> SessionConfigPropertySchema {
     }
 }
 
-fn effort() -> SessionConfigPropertySchema {
+fn effort_property() -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         default: Some(DEFAULT_EFFORT.into()),
         r#enum: Some(EFFORTS.map(Value::from).to_vec()),
-        enum_labels: Some(EFFORTS.map(|effort| format!("{} effort", capitalized(effort))).to_vec()),
+        enum_labels: Some(EFFORTS.map(|effort| format!("{} effort", capitalize(effort))).to_vec()),
         ..property("string", "Effort", "How hard the model thinks, from the next message on")
     }
 }
 
 /// One of some words, each with its meaning.
-fn choice(title: &str, description: &str, default: &str, words: &[Word]) -> SessionConfigPropertySchema {
+fn enum_property(title: &str, description: &str, default: &str, words: &[EnumOption]) -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         default: Some(default.into()),
-        r#enum: Some(words.iter().map(|Word(word, ..)| (*word).into()).collect()),
-        enum_labels: Some(words.iter().map(|Word(_, label, _)| (*label).to_owned()).collect()),
-        enum_descriptions: Some(words.iter().map(|Word(.., meaning)| (*meaning).to_owned()).collect()),
+        r#enum: Some(words.iter().map(|EnumOption(word, ..)| (*word).into()).collect()),
+        enum_labels: Some(words.iter().map(|EnumOption(_, label, _)| (*label).to_owned()).collect()),
+        enum_descriptions: Some(words.iter().map(|EnumOption(.., meaning)| (*meaning).to_owned()).collect()),
         ..property("string", title, description)
     }
 }
 
 /// A word as people read it at the beginning of a line.
-fn capitalized(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
@@ -141,7 +148,7 @@ fn property(r#type: &str, title: &str, description: &str) -> SessionConfigProper
 }
 
 /// The same property where it is the host's.
-fn of_the_host(property: SessionConfigPropertySchema) -> ConfigPropertySchema {
+fn to_host_property(property: SessionConfigPropertySchema) -> ConfigPropertySchema {
     ConfigPropertySchema {
         r#type: property.r#type,
         title: property.title,

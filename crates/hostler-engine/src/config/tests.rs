@@ -6,15 +6,20 @@ fn object(value: Value) -> JsonObject {
     value.as_object().unwrap().clone()
 }
 
-fn offer() -> Offer {
-    let model =
-        |id: &str| ModelInfo { id: id.into(), name: id.into(), context_window: None, max_output: None, vision: None };
-    Offer { bypass: false, models: vec![model("m"), model("n")], repository: true }
+fn offer() -> ConfigChoices {
+    let model = |id: &str| ModelInfo {
+        id: id.into(),
+        name: id.into(),
+        context_window: None,
+        max_output_tokens: None,
+        supports_vision: None,
+    };
+    ConfigChoices { allow_bypass: false, models: vec![model("m"), model("n")], is_repository: true }
 }
 
 /// What a session has after a wish, by the reducer's own rule.
 fn after(now: &JsonObject, wish: Value, replace: bool) -> Result<JsonObject, String> {
-    let change = change(&offer(), now, &object(wish), replace)?;
+    let change = resolve_change(&offer(), now, &object(wish), replace)?;
     let mut values = if replace { JsonObject::new() } else { now.clone() };
     values.extend(change);
     Ok(values)
@@ -30,7 +35,7 @@ fn limits_are_numbers_or_nothing() {
     ] {
         let values = after(&JsonObject::new(), good.clone(), false).unwrap();
         assert_eq!(values, object(good.clone()));
-        let values = resolve(&offer(), &object(good.clone()), &[]).unwrap();
+        let values = resolve_session_values(&offer(), &object(good.clone()), &[]).unwrap();
         assert!(object(good).iter().all(|(key, value)| values[key] == *value), "{values:?}");
     }
     for bad in [
@@ -44,15 +49,15 @@ fn limits_are_numbers_or_nothing() {
     ] {
         let reason = after(&JsonObject::new(), bad.clone(), false).unwrap_err();
         assert!(reason.contains("must be") && reason.contains("not negative"), "{reason}");
-        assert_eq!(resolve(&offer(), &object(bad), &[]).unwrap_err(), reason);
+        assert_eq!(resolve_session_values(&offer(), &object(bad), &[]).unwrap_err(), reason);
     }
 }
 
 #[test]
 fn limits_are_read_as_they_were_set() {
     let values = object(json!({"limitTokens": 5, "limitDollars": 0.1, "limitRequests": null}));
-    let expected = SessionLimits { requests: None, tokens: Some(5), nanodollars: Some(100_000_000) };
-    assert_eq!(limits(&values), expected);
+    let expected = SessionBudgetLimits { requests: None, tokens: Some(5), nanodollars: Some(100_000_000) };
+    assert_eq!(session_limits(&values), expected);
 }
 
 #[test]
@@ -60,11 +65,11 @@ fn what_is_wanted_beats_what_sessions_begin_with_which_beats_the_usual() {
     let file = object(json!({"permissionMode": "acceptEdits"}));
     let clients = object(json!({"permissionMode": "plan", "model": "n", "effort": "high", "theirs": 1}));
     let begin = [&file, &clients];
-    let values = resolve(&offer(), &object(json!({"effort": "low"})), &begin).unwrap();
+    let values = resolve_session_values(&offer(), &object(json!({"effort": "low"})), &begin).unwrap();
     let expected = json!({"permissionMode": "acceptEdits", "mode": "interactive", "autoApprove": "assisted",
                           "model": "n", "effort": "low", "isolation": "folder"});
     assert_eq!(Value::Object(values), expected);
-    let usual = resolve(&offer(), &JsonObject::new(), &[]).unwrap();
+    let usual = resolve_session_values(&offer(), &JsonObject::new(), &[]).unwrap();
     let expected = json!({"permissionMode": "default", "mode": "interactive", "autoApprove": "default",
                           "effort": "default", "isolation": "folder"});
     assert_eq!(Value::Object(usual), expected);
@@ -73,8 +78,8 @@ fn what_is_wanted_beats_what_sessions_begin_with_which_beats_the_usual() {
 #[test]
 fn what_sessions_begin_with_is_left_out_where_it_is_not_on_offer_any_more() {
     let old = object(json!({"permissionMode": "bypassPermissions", "model": "gone", "effort": 7}));
-    let values = resolve(&offer(), &JsonObject::new(), &[&old]).unwrap();
-    assert_eq!(values, resolve(&offer(), &JsonObject::new(), &[]).unwrap());
+    let values = resolve_session_values(&offer(), &JsonObject::new(), &[&old]).unwrap();
+    assert_eq!(values, resolve_session_values(&offer(), &JsonObject::new(), &[]).unwrap());
 }
 
 #[test]
@@ -116,6 +121,6 @@ fn the_schema_names_every_property_and_says_which_can_be_changed() {
         json!(["default", "assisted"]),
         "approving everything is not on offer"
     );
-    let elsewhere = Offer { repository: false, ..offer() };
+    let elsewhere = ConfigChoices { is_repository: false, ..offer() };
     assert!(!session_schema(&elsewhere).properties.contains_key(BRANCH));
 }

@@ -9,11 +9,11 @@ use url::Url;
 use uuid::Uuid;
 
 use super::Engine;
-use crate::actor::{Forgotten, Input, NotForgotten, Origin, SessionHandle};
-use crate::catalogue::SessionPage;
+use crate::actor::{DisposeFailure, DisposedSession, SessionHandle, SessionInput, SessionSource};
 use crate::clock::ClockExt as _;
-use crate::progress::ProgressWish;
+use crate::progress::ProgressRequest;
 use crate::session::Session;
+use crate::session_catalog::SessionPage;
 use crate::{EngineError, uri};
 
 /// A wish for a session.
@@ -30,7 +30,7 @@ pub struct CreateSession {
     /// The client that takes part from the beginning.
     pub active_client: Option<SessionActiveClient>,
     /// Who wants to hear how far the preparations have come, if any are needed.
-    pub progress: Option<ProgressWish>,
+    pub progress: Option<ProgressRequest>,
 }
 
 impl Engine {
@@ -49,15 +49,20 @@ impl Engine {
             return Err(EngineError::ProviderNotFound(provider));
         };
         host.check_signed_in()?;
-        let directories = host.directories(&wish.working_directories)?;
+        let directories = host.resolve_directories(&wish.working_directories)?;
         let home = directories.first().and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
         let config = host.session_config(home.as_deref(), &wish.config.unwrap_or_default())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
         let session_uri: Arc<str> = wish.uri.into();
-        let mut session =
-            Session::provisional(Arc::clone(&session_uri), provider, directories, Some(config), host.clock.now_text());
+        let mut session = Session::provisional(
+            Arc::clone(&session_uri),
+            provider,
+            directories,
+            Some(config),
+            host.clock.now_timestamp(),
+        );
         if let Some(client) = wish.active_client {
-            host.hub.clients.take_part(&client.client_id);
+            host.broadcaster.clients.mark_participant(&client.client_id);
             Arc::make_mut(&mut session.session).active_clients.push(client);
         }
 
@@ -65,15 +70,17 @@ impl Engine {
         if host.stop.is_cancelled() {
             return Err(EngineError::Stopping);
         }
-        if sessions.knows(&session_uri) {
+        if sessions.contains(&session_uri) {
             return Err(EngineError::SessionExists(session_uri.to_string()));
         }
         // However it is spelled: what somebody else has said is not this session's to go on with, or to delete.
         if sessions.has_conversation(session.conversation) {
             session.conversation = Uuid::new_v4();
         }
-        host.shelf.places.put(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
-        let handle = SessionHandle::spawn(host, Origin::Provisional(Box::new(session)));
+        host.resources
+            .session_directories
+            .set(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
+        let handle = SessionHandle::spawn(host, SessionSource::Provisional(Box::new(session)));
         sessions.live.insert(session_uri, handle);
         drop(sessions);
         if let Some(wish) = wish.progress {
@@ -87,33 +94,33 @@ impl Engine {
     /// # Errors
     /// If there is no such session, somebody else is in the middle of a turn of it, or the store cannot forget it.
     pub async fn dispose_session(&self, session: &str) -> Result<(), EngineError> {
-        self.host.is_known_soon(session).await;
-        self.host.check_not_led(session).await?;
-        if let Some(forgotten) = self.host.forget_found(session).await {
+        self.host.wait_until_session_known(session).await;
+        self.host.check_not_active_elsewhere(session).await?;
+        if let Some(forgotten) = self.host.delete_external_session(session).await {
             return forgotten;
         }
         let handle = {
             let mut sessions = self.host.sessions();
-            let Some(handle) = sessions.wake(&self.host, session) else {
+            let Some(handle) = sessions.get_or_load(&self.host, session) else {
                 return Err(EngineError::SessionNotFound(session.to_owned()));
             };
-            sessions.leaving.insert(session.into());
+            sessions.disposing.insert(session.into());
             sessions.live.remove(session);
             handle
         };
         let (reply, done) = oneshot::channel();
-        let sent = handle.send(Input::Dispose(reply)).await;
+        let sent = handle.send(SessionInput::Dispose(reply)).await;
         let disposed = done.await;
-        if let Ok(Ok(Forgotten { led })) = &disposed {
-            self.host.forget_conversations(session, *led).await;
+        if let Ok(Ok(DisposedSession { has_conversation: led })) = &disposed {
+            self.host.delete_session_conversations(session, *led).await;
         }
         let result = {
             let mut sessions = self.host.sessions();
-            sessions.leaving.remove(session);
+            sessions.disposing.remove(session);
             match disposed {
                 // Its agent is gone, but it will be there again after a restart: then it is there now as well.
-                Ok(Err(NotForgotten { origin, error })) => {
-                    sessions.put_back(origin);
+                Ok(Err(DisposeFailure { source: origin, error })) => {
+                    sessions.restore_entry(origin);
                     Err(error)
                 }
                 Ok(Ok(_)) => Ok(()),
@@ -129,7 +136,7 @@ impl Engine {
 
     /// Whether there is such a session, announced or not.
     pub fn has_session(&self, session: &str) -> bool {
-        self.host.sessions().knows(session)
+        self.host.sessions().contains(session)
     }
 
     /// A page of the announced sessions, the most recently changed first.
@@ -137,7 +144,7 @@ impl Engine {
     /// # Errors
     /// If the cursor is not one of ours.
     pub fn list_sessions(&self, limit: Option<usize>, cursor: Option<&str>) -> Result<SessionPage, EngineError> {
-        self.host.catalogue.page(limit, cursor)
+        self.host.catalog.page(limit, cursor)
     }
 
     fn provider_of(&self, session: &str) -> String {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hostler_trust::{Assessment, Decision, TrustEntry, TrustError, TrustState};
+use hostler_trust::{TrustAssessment, TrustDecision, TrustEntry, TrustError, TrustState};
 use url::Url;
 
 use super::Engine;
@@ -21,31 +21,35 @@ pub struct TrustedFolders {
 
 impl Host {
     /// Notifies all sessions if decisions about folders have changed since the last notification.
-    pub(crate) fn look_at_trust(&self) {
+    pub(crate) fn notify_trust_changes(&self) {
         let version = self.trust.version();
         self.trust_version.send_if_modified(|told| std::mem::replace(told, version) != version);
     }
 
     /// Whether the configuration of a folder applies to a provider's agents now.
-    pub(crate) async fn assess(&self, provider: &str, directory: PathBuf) -> Result<Assessment, EngineError> {
+    pub(crate) async fn assess_folder(
+        &self,
+        provider: &str,
+        directory: PathBuf,
+    ) -> Result<TrustAssessment, EngineError> {
         let driver = self.drivers.get(provider).cloned();
         let driver = driver.ok_or_else(|| EngineError::ProviderNotFound(provider.to_owned()))?;
         let trust = Arc::clone(&self.trust);
-        blocking(move || trust.assess(&directory, |directory| driver.workspace_configuration(directory))).await
+        run_blocking(move || trust.assess(&directory, |directory| driver.workspace_configuration(directory))).await
     }
 
     /// The same before a session uses it. What a folder has through a parent is remembered, so that a change is noticed;
     /// a folder for which that fails is not trusted.
-    pub(crate) async fn assess_for_session(
+    pub(crate) async fn assess_folder_for_session(
         &self,
         provider: &str,
         directory: PathBuf,
-    ) -> Result<Assessment, EngineError> {
-        let mut assessment = self.assess(provider, directory).await?;
+    ) -> Result<TrustAssessment, EngineError> {
+        let mut assessment = self.assess_folder(provider, directory).await?;
         if assessment.is_inherited() {
             let trust = Arc::clone(&self.trust);
-            assessment = blocking(move || {
-                if let Err(error) = trust.note_inherited(&assessment) {
+            assessment = run_blocking(move || {
+                if let Err(error) = trust.record_inherited(&assessment) {
                     assessment.state = TrustState::Refused(error.to_string());
                 }
                 Ok(assessment)
@@ -56,10 +60,14 @@ impl Host {
     }
 
     /// Remembers a decision, and tells all sessions.
-    pub(crate) async fn decide(&self, assessment: Assessment, decision: Decision) -> Result<(), EngineError> {
+    pub(crate) async fn decide_folder_trust(
+        &self,
+        assessment: TrustAssessment,
+        decision: TrustDecision,
+    ) -> Result<(), EngineError> {
         let trust = Arc::clone(&self.trust);
-        blocking(move || trust.decide(&assessment, decision, false)).await?;
-        self.look_at_trust();
+        run_blocking(move || trust.decide(&assessment, decision, false)).await?;
+        self.notify_trust_changes();
         Ok(())
     }
 }
@@ -71,17 +79,19 @@ impl Engine {
     /// If the file of the decisions cannot be read.
     pub async fn list_trust(&self) -> Result<TrustedFolders, EngineError> {
         let trust = Arc::clone(&self.host.trust);
-        blocking(move || Ok(TrustedFolders { entries: trust.entries()?, configured: trust.trusted_folders().to_vec() }))
-            .await
+        run_blocking(move || {
+            Ok(TrustedFolders { entries: trust.entries()?, configured: trust.trusted_folders().to_vec() })
+        })
+        .await
     }
 
     /// Whether the configuration of a folder applies, and what it is. The folder is an absolute path or a file URI.
     ///
     /// # Errors
     /// If there is no such folder or provider.
-    pub async fn check_trust(&self, directory: &str, provider: Option<&str>) -> Result<Assessment, EngineError> {
+    pub async fn check_trust(&self, directory: &str, provider: Option<&str>) -> Result<TrustAssessment, EngineError> {
         let provider = provider.unwrap_or(&self.host.default_provider);
-        self.host.assess(provider, folder(directory)?).await
+        self.host.assess_folder(provider, parse_folder(directory)?).await
     }
 
     /// Decides about a folder whose configuration has this fingerprint.
@@ -92,14 +102,14 @@ impl Engine {
         &self,
         directory: &str,
         provider: Option<&str>,
-        decision: Decision,
+        decision: TrustDecision,
         fingerprint: &str,
-    ) -> Result<Assessment, EngineError> {
+    ) -> Result<TrustAssessment, EngineError> {
         let assessment = self.check_trust(directory, provider).await?;
         if assessment.configuration.fingerprint != fingerprint {
             return Err(TrustError::Changed { path: assessment.directory }.into());
         }
-        self.host.decide(assessment, decision).await?;
+        self.host.decide_folder_trust(assessment, decision).await?;
         self.check_trust(directory, provider).await
     }
 
@@ -108,22 +118,22 @@ impl Engine {
     /// # Errors
     /// If the decisions cannot be written.
     pub async fn remove_trust(&self, directory: &str) -> Result<bool, EngineError> {
-        let (trust, directory) = (Arc::clone(&self.host.trust), folder(directory)?);
-        let removed = blocking(move || trust.remove(&directory)).await?;
-        self.host.look_at_trust();
+        let (trust, directory) = (Arc::clone(&self.host.trust), parse_folder(directory)?);
+        let removed = run_blocking(move || trust.remove(&directory)).await?;
+        self.host.notify_trust_changes();
         Ok(removed)
     }
 }
 
 /// The path that a client names.
-fn folder(directory: &str) -> Result<PathBuf, EngineError> {
+fn parse_folder(directory: &str) -> Result<PathBuf, EngineError> {
     let named = Url::parse(directory).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
     let path = named.unwrap_or_else(|| PathBuf::from(directory));
     let absolute = Path::is_absolute(&path);
     absolute.then_some(path).ok_or_else(|| EngineError::Invalid(format!("{directory:?} is not an absolute path")))
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TrustError> + Send + 'static,
 ) -> Result<T, EngineError> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -1,4 +1,4 @@
-use hostler_files::{Access, FileError};
+use hostler_files::{FileAccess, FileError};
 
 use crate::EngineError;
 
@@ -6,14 +6,14 @@ use crate::EngineError;
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
     /// No root holds it that allows so much.
-    #[error("{sentence}")]
+    #[error("{message}")]
     Denied {
         /// What was asked for.
         uri: String,
         /// What would have to be granted.
-        access: Access,
+        access: FileAccess,
         /// For a person.
-        sentence: String,
+        message: String,
     },
     /// The file is not as it has to be.
     #[error("{uri}: {error}")]
@@ -25,13 +25,13 @@ pub enum ResourceError {
     },
     /// There is no such grant.
     #[error("there is no grant {0}")]
-    NoGrant(String),
+    GrantNotFound(String),
     /// There are as many as there may be.
     #[error("{0}")]
     TooMany(&'static str),
     /// A pattern cannot be read.
     #[error("{0}")]
-    Pattern(String),
+    InvalidPattern(String),
     /// Something else.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -39,26 +39,26 @@ pub enum ResourceError {
 
 impl ResourceError {
     /// What became of a file that was asked for under a URI, to be used in some way.
-    pub(super) fn of(uri: &str, access: Access, error: FileError) -> Self {
+    pub(super) fn from_file_error(uri: &str, access: FileAccess, error: FileError) -> Self {
         let uri = uri.to_owned();
         match error {
             FileError::Outside => {
                 let sentence = format!(
                     "{uri} lies outside of what clients may {}: the directories of this host's sessions, and what was \
                      granted. Ask for it with resourceRequest, or open a session there.",
-                    verb(access),
+                    access_verb(access),
                 );
-                Self::Denied { uri, access, sentence }
+                Self::Denied { uri, access, message: sentence }
             }
             error => Self::File { uri, error },
         }
     }
 }
 
-pub(super) fn verb(access: Access) -> &'static str {
+pub(super) fn access_verb(access: FileAccess) -> &'static str {
     match access {
-        Access::Browse => "look at",
-        Access::Read => "read",
-        Access::Write => "change",
+        FileAccess::Browse => "look at",
+        FileAccess::Read => "read",
+        FileAccess::Write => "change",
     }
 }

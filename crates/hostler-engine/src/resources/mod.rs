@@ -5,7 +5,7 @@
 
 mod error;
 mod grants;
-mod places;
+mod session_directories;
 mod session_roots;
 mod watch;
 
@@ -15,63 +15,65 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hostler_files::{
-    Access, Entry, EntryKind, Facts, FileError, FileKind, Files, Root, Roots, TreeLimits, Write, WriteMode, path_of,
-    uri_of,
+    DirectoryEntry, EntryKind, FileAccess, FileError, FileKind, FileMetadata, FileOperations, FileWrite, Root, Roots,
+    TreeLimits, WriteMode, file_uri_to_path, path_to_file_uri,
 };
 
-use hostler_redact::length;
+use hostler_redact::byte_length;
 
 pub use error::ResourceError;
-pub(crate) use grants::Grants;
-pub use grants::{Grant, GrantPolicy};
-pub(crate) use places::Places;
+pub(crate) use grants::GrantStore;
+pub use grants::{GrantPolicy, ResourceGrant};
+pub(crate) use session_directories::SessionDirectories;
 pub use session_roots::SessionRoots;
+pub(crate) use watch::WatchRegistry;
 pub use watch::WatchResource;
-pub(crate) use watch::Watches;
 
+use crate::action_mapper::content_hash;
 use crate::clock::ClockExt as _;
 use crate::host::Host;
-use crate::transcript::content_hash;
 use crate::{Engine, EngineError, clock};
 
 /// The largest file that is read or written at once.
-pub const MAX_CONTENTS: u64 = 32 * 1024 * 1024;
+pub const MAX_RESOURCE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The largest directory that is listed.
-const MAX_ENTRIES: usize = 50_000;
+const MAX_DIRECTORY_ENTRIES: usize = 50_000;
 
 /// What all resources share.
-pub(crate) struct Shelf {
-    pub(crate) places: Places,
-    pub(crate) grants: Grants,
-    pub(crate) watches: Watches,
-    files: Files,
+pub(crate) struct ResourceContext {
+    pub(crate) session_directories: SessionDirectories,
+    pub(crate) grants: GrantStore,
+    pub(crate) watches: WatchRegistry,
+    files: FileOperations,
     /// Where sessions may work, and what is never reached, whatever holds it: keys and tokens are in there.
     pub(crate) session_roots: SessionRoots,
 }
 
-impl Shelf {
+impl ResourceContext {
     pub(crate) fn new(state: &Path, default: &Path, policy: GrantPolicy, mut session_roots: SessionRoots) -> Self {
         let state = fs_err::canonicalize(state).unwrap_or_else(|_| state.to_owned());
-        let grants = Grants::open(&state, policy);
-        session_roots.private.push(state);
-        let (places, watches, files) = (Places::new(default), Watches::default(), Files::default());
-        Self { places, grants, watches, files, session_roots }
+        let grants = GrantStore::open(&state, policy);
+        session_roots.private_paths.push(state);
+        let (session_directories, watches, files) =
+            (SessionDirectories::new(default), WatchRegistry::default(), FileOperations::default());
+        Self { session_directories, grants, watches, files, session_roots }
     }
 
     /// All that clients may reach at this moment.
     pub(crate) fn roots(&self) -> Roots {
         // A directory of a session may have been allowed before, or lead elsewhere by now.
-        let private = self.session_roots.private();
-        let allowed = |root: &Root| root.path().is_some_and(|real| self.session_roots.allow(real, &private));
-        let roots: Roots = self.places.roots().into_iter().filter(allowed).chain(self.grants.roots()).collect();
-        private.into_iter().fold(roots, Roots::except)
+        let private = self.session_roots.resolved_private_paths();
+        let allowed = |root: &Root| root.real_path().is_some_and(|real| self.session_roots.is_allowed(real, &private));
+        let roots: Roots =
+            self.session_directories.roots().into_iter().filter(allowed).chain(self.grants.roots()).collect();
+        private.into_iter().fold(roots, Roots::excluding)
     }
 }
 
 /// What is told of a resource without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResourceMetadata {
     /// Its URI, links resolved.
     pub uri: String,
     /// What it is.
@@ -86,9 +88,9 @@ pub struct Resolved {
     pub etag: String,
 }
 
-impl Resolved {
-    fn new(uri: String, facts: Facts) -> Self {
-        let text = |time: Option<SystemTime>| time.map(clock::text);
+impl ResourceMetadata {
+    fn new(uri: String, facts: FileMetadata) -> Self {
+        let text = |time: Option<SystemTime>| time.map(clock::format_timestamp);
         let (modified, created) = (text(facts.modified), text(facts.created));
         Self { uri, kind: facts.kind, size: facts.size, modified, created, etag: facts.etag }
     }
@@ -122,7 +124,7 @@ pub struct WriteResource {
 
 impl fmt::Debug for ResourceContents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ResourceContents({:?}, {:?})", self.content_type, length(&self.body))
+        write!(f, "ResourceContents({:?}, {:?})", self.content_type, byte_length(&self.body))
     }
 }
 
@@ -130,7 +132,7 @@ impl fmt::Debug for WriteResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WriteResource")
             .field("uri", &self.uri)
-            .field("data", &length(&self.data))
+            .field("data", &byte_length(&self.data))
             .field("mode", &self.mode)
             .field("position", &self.position)
             .finish_non_exhaustive()
@@ -161,7 +163,9 @@ impl Resources {
             let content = engine.content(uri).await?;
             return Ok(ResourceContents { content_type: Some(content.content_type), body: content.body });
         }
-        let body = self.act(uri, Access::Read, |shelf, path| shelf.roots().read(path, MAX_CONTENTS)).await?;
+        let body = self
+            .run_file_operation(uri, FileAccess::Read, |shelf, path| shelf.roots().read(path, MAX_RESOURCE_BYTES))
+            .await?;
         Ok(ResourceContents { content_type: None, body })
     }
 
@@ -170,27 +174,27 @@ impl Resources {
     /// # Errors
     /// If there is no such directory, or it may not be looked at.
     pub async fn list(&self, uri: &str) -> Result<Vec<(String, FileKind)>, ResourceError> {
-        let list = |shelf: &Shelf, path: &Path| {
+        let list = |shelf: &ResourceContext, path: &Path| {
             let roots = shelf.roots();
-            let entries = roots.list(path, MAX_ENTRIES)?;
-            Ok(entries.into_iter().map(|entry| told(&roots, path, entry)).collect())
+            let entries = roots.list(path, MAX_DIRECTORY_ENTRIES)?;
+            Ok(entries.into_iter().map(|entry| listed_entry(&roots, path, entry)).collect())
         };
-        self.act(uri, Access::Browse, list).await
+        self.run_file_operation(uri, FileAccess::Browse, list).await
     }
 
     /// What is told of a file, directory or link without reading it.
     ///
     /// # Errors
     /// If there is nothing, or it may not be looked at.
-    pub async fn resolve(&self, uri: &str, follow: bool) -> Result<Resolved, ResourceError> {
+    pub async fn resolve(&self, uri: &str, follow: bool) -> Result<ResourceMetadata, ResourceError> {
         let asked = uri.to_owned();
-        let look = move |shelf: &Shelf, path: &Path| {
+        let look = move |shelf: &ResourceContext, path: &Path| {
             let facts = shelf.roots().resolve(path, follow)?;
             // Where nothing was resolved, it is called what the caller calls it.
-            let uri = if !follow || facts.path == path { asked } else { uri_of(&facts.path)? };
-            Ok(Resolved::new(uri, facts))
+            let uri = if !follow || facts.path == path { asked } else { path_to_file_uri(&facts.path)? };
+            Ok(ResourceMetadata::new(uri, facts))
         };
-        self.act(uri, Access::Browse, look).await
+        self.run_file_operation(uri, FileAccess::Browse, look).await
     }
 
     /// Writes a file.
@@ -199,11 +203,11 @@ impl Resources {
     /// If it may not be written, or is not what the caller expects. Then it is as it was.
     pub async fn write(&self, write: WriteResource) -> Result<(), ResourceError> {
         let WriteResource { uri, data, mode, position, create_only, if_match } = write;
-        let act = move |shelf: &Shelf, path: &Path| {
-            let write = Write { data: &data, mode, position, create_only, if_match: if_match.as_deref() };
-            shelf.files.write(&shelf.roots(), path, write, MAX_CONTENTS)
+        let act = move |shelf: &ResourceContext, path: &Path| {
+            let write = FileWrite { data: &data, mode, position, create_only, if_match: if_match.as_deref() };
+            shelf.files.write(&shelf.roots(), path, write, MAX_RESOURCE_BYTES)
         };
-        self.act(&uri, Access::Write, act).await
+        self.run_file_operation(&uri, FileAccess::Write, act).await
     }
 
     /// Makes a directory, and those above it that are missing.
@@ -211,7 +215,8 @@ impl Resources {
     /// # Errors
     /// If it may not be made, or something else has its name.
     pub async fn make_directory(&self, uri: &str) -> Result<(), ResourceError> {
-        self.act(uri, Access::Write, |shelf, path| shelf.files.make_directory(&shelf.roots(), path)).await
+        self.run_file_operation(uri, FileAccess::Write, |shelf, path| shelf.files.make_directory(&shelf.roots(), path))
+            .await
     }
 
     /// Copies a file or a tree; what is there is replaced unless `keep` says that it stays.
@@ -219,12 +224,12 @@ impl Resources {
     /// # Errors
     /// If either may not be used. Then nothing has changed.
     pub async fn copy(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
-        self.allowed(from, Access::Read).await?;
-        let source = path(from)?;
-        let act = move |shelf: &Shelf, target: &Path| {
+        self.check_access(from, FileAccess::Read).await?;
+        let source = parse_path(from)?;
+        let act = move |shelf: &ResourceContext, target: &Path| {
             shelf.files.copy(&shelf.roots(), &source, target, keep, &TreeLimits::default())
         };
-        self.act(to, Access::Write, act).await
+        self.run_file_operation(to, FileAccess::Write, act).await
     }
 
     /// Moves a file, a link or a tree; what is there is replaced unless `keep` says that it stays.
@@ -232,12 +237,12 @@ impl Resources {
     /// # Errors
     /// If either may not be changed.
     pub async fn rename(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
-        self.allowed(from, Access::Write).await?;
-        let source = path(from)?;
-        let act = move |shelf: &Shelf, target: &Path| {
+        self.check_access(from, FileAccess::Write).await?;
+        let source = parse_path(from)?;
+        let act = move |shelf: &ResourceContext, target: &Path| {
             shelf.files.rename(&shelf.roots(), &source, target, keep, &TreeLimits::default())
         };
-        self.act(to, Access::Write, act).await
+        self.run_file_operation(to, FileAccess::Write, act).await
     }
 
     /// Removes a file, a link or a directory; one that holds something only if `recursive` says so.
@@ -245,30 +250,33 @@ impl Resources {
     /// # Errors
     /// If there is nothing, or it may not be removed.
     pub async fn remove(&self, uri: &str, recursive: bool) -> Result<(), ResourceError> {
-        self.act(uri, Access::Write, move |shelf, path| shelf.files.remove(&shelf.roots(), path, recursive)).await
+        self.run_file_operation(uri, FileAccess::Write, move |shelf, path| {
+            shelf.files.remove(&shelf.roots(), path, recursive)
+        })
+        .await
     }
 
     /// A client asks for access. What it has is fine; about the rest the configuration decides.
     ///
     /// # Errors
     /// [`ResourceError::Denied`] if it is not granted.
-    pub async fn request(&self, client: &str, uri: &str, access: Access) -> Result<(), ResourceError> {
-        if content_hash(uri).is_some() && access < Access::Write {
+    pub async fn request(&self, client: &str, uri: &str, access: FileAccess) -> Result<(), ResourceError> {
+        if content_hash(uri).is_some() && access < FileAccess::Write {
             return Ok(());
         }
-        if let Err(ResourceError::Denied { .. }) = self.allowed(uri, access).await {
-            let (client, asked, now) = (client.to_owned(), uri.to_owned(), self.host.clock.now_text());
-            let decide = move |shelf: &Shelf| {
-                shelf.grants.request(&grants::Request { uri: &asked, access, client: &client, now })
+        if let Err(ResourceError::Denied { .. }) = self.check_access(uri, access).await {
+            let (client, asked, now) = (client.to_owned(), uri.to_owned(), self.host.clock.now_timestamp());
+            let decide = move |shelf: &ResourceContext| {
+                shelf.grants.request(&grants::GrantRequest { uri: &asked, access, client: &client, now })
             };
-            return self.blocking(decide).await?;
+            return self.run_blocking(decide).await?;
         }
-        path(uri).map(drop)
+        parse_path(uri).map(drop)
     }
 
     /// What was granted, and what waits for it.
-    pub fn grants(&self) -> Vec<Grant> {
-        self.host.shelf.grants.list()
+    pub fn grants(&self) -> Vec<ResourceGrant> {
+        self.host.resources.grants.list()
     }
 
     /// A person allows a grant that waits.
@@ -277,7 +285,7 @@ impl Resources {
     /// If there is no such grant, or it cannot be kept.
     pub async fn allow_grant(&self, id: &str) -> Result<(), ResourceError> {
         let id = id.to_owned();
-        self.blocking(move |shelf| shelf.grants.allow(&id)).await?
+        self.run_blocking(move |shelf| shelf.grants.allow(&id)).await?
     }
 
     /// A person takes a grant back. Watches that rest on it end.
@@ -286,53 +294,53 @@ impl Resources {
     /// If there is no such grant, or that cannot be kept.
     pub async fn revoke_grant(&self, id: &str) -> Result<(), ResourceError> {
         let id = id.to_owned();
-        self.blocking(move |shelf| shelf.grants.revoke(&id)).await??;
-        let outside = |shelf: &Shelf| {
+        self.run_blocking(move |shelf| shelf.grants.revoke(&id)).await??;
+        let outside = |shelf: &ResourceContext| {
             let roots = shelf.roots();
-            shelf.watches.end_if(|path| !roots.allow(path, Access::Read))
+            shelf.watches.remove_where(|path| !roots.is_allowed(path, FileAccess::Read))
         };
-        for channel in self.blocking(outside).await? {
-            self.host.hub.close(&channel);
+        for channel in self.run_blocking(outside).await? {
+            self.host.broadcaster.close_channel(&channel);
         }
         Ok(())
     }
 
     /// Whether so much is allowed there, be there something or not.
-    async fn allowed(&self, uri: &str, access: Access) -> Result<(), ResourceError> {
-        let look = move |shelf: &Shelf, path: &Path| {
-            if shelf.roots().allow(path, access) { Ok(()) } else { Err(FileError::Outside) }
+    async fn check_access(&self, uri: &str, access: FileAccess) -> Result<(), ResourceError> {
+        let look = move |shelf: &ResourceContext, path: &Path| {
+            if shelf.roots().is_allowed(path, access) { Ok(()) } else { Err(FileError::Outside) }
         };
-        self.act(uri, access, look).await
+        self.run_file_operation(uri, access, look).await
     }
 
     /// Does something with a file, where it may wait for a disk.
-    pub(crate) async fn act<T: Send + 'static>(
+    pub(crate) async fn run_file_operation<T: Send + 'static>(
         &self,
         uri: &str,
-        access: Access,
-        act: impl FnOnce(&Shelf, &Path) -> Result<T, FileError> + Send + 'static,
+        access: FileAccess,
+        act: impl FnOnce(&ResourceContext, &Path) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, ResourceError> {
-        let path = path(uri)?;
-        let done = self.blocking(move |shelf| act(shelf, &path)).await?;
-        done.map_err(|error| ResourceError::of(uri, access, error))
+        let path = parse_path(uri)?;
+        let done = self.run_blocking(move |shelf| act(shelf, &path)).await?;
+        done.map_err(|error| ResourceError::from_file_error(uri, access, error))
     }
 
-    async fn blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Shelf) -> T + Send + 'static,
+        act: impl FnOnce(&ResourceContext) -> T + Send + 'static,
     ) -> Result<T, ResourceError> {
         let host = Arc::clone(&self.host);
-        let done = tokio::task::spawn_blocking(move || act(&host.shelf)).await;
+        let done = tokio::task::spawn_blocking(move || act(&host.resources)).await;
         done.map_err(|_| ResourceError::Engine(EngineError::Stopping))
     }
 }
 
-fn path(uri: &str) -> Result<PathBuf, ResourceError> {
-    path_of(uri).map_err(|error| ResourceError::File { uri: uri.to_owned(), error })
+fn parse_path(uri: &str) -> Result<PathBuf, ResourceError> {
+    file_uri_to_path(uri).map_err(|error| ResourceError::File { uri: uri.to_owned(), error })
 }
 
 /// An entry as clients see it, who know files and directories.
-fn told(roots: &Roots, directory: &Path, entry: Entry) -> (String, FileKind) {
+fn listed_entry(roots: &Roots, directory: &Path, entry: DirectoryEntry) -> (String, FileKind) {
     let kind = match entry.kind {
         EntryKind::Directory => FileKind::Directory,
         EntryKind::Link => roots.find(&directory.join(&entry.name)).map_or(FileKind::File, |found| found.kind),

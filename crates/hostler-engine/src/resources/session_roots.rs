@@ -10,21 +10,21 @@ use crate::EngineError;
 #[derive(Debug, Clone, Default)]
 pub struct SessionRoots {
     /// Sessions work in these directories or below; anywhere if there are none.
-    pub allowed: Vec<PathBuf>,
+    pub allowed_roots: Vec<PathBuf>,
     /// The host's own directories and files: no session works there, and no client reads or changes them, in whatever
     /// directory they lie. The state directory is always one of them.
-    pub private: Vec<PathBuf>,
+    pub private_paths: Vec<PathBuf>,
 }
 
 impl SessionRoots {
     /// The host's own directories and files, without links.
-    pub(crate) fn private(&self) -> Vec<PathBuf> {
-        self.private.iter().map(|path| resolved(path)).collect()
+    pub(crate) fn resolved_private_paths(&self) -> Vec<PathBuf> {
+        self.private_paths.iter().map(|path| resolve_links(path)).collect()
     }
 
     /// Whether a session may work in a directory that is named without links; `private` is what [`Self::private`] returned.
-    pub(crate) fn allow(&self, real: &Path, private: &[PathBuf]) -> bool {
-        self.refusal(real, private).is_none()
+    pub(crate) fn is_allowed(&self, real: &Path, private: &[PathBuf]) -> bool {
+        self.refusal_reason(real, private).is_none()
     }
 
     /// Checks a session's directory.
@@ -32,18 +32,18 @@ impl SessionRoots {
     /// # Errors
     /// A sentence that names the setting.
     pub(crate) fn check(&self, directory: &Path) -> Result<(), EngineError> {
-        match self.refusal(&resolved(directory), &self.private()) {
+        match self.refusal_reason(&resolve_links(directory), &self.resolved_private_paths()) {
             Some(why) => Err(EngineError::Invalid(format!("no session can work in {}: {why}", directory.display()))),
             None => Ok(()),
         }
     }
 
-    fn refusal(&self, real: &Path, private: &[PathBuf]) -> Option<&'static str> {
+    fn refusal_reason(&self, real: &Path, private: &[PathBuf]) -> Option<&'static str> {
         if private.iter().any(|private| real.starts_with(private)) {
             return Some("it belongs to the host itself, whatever `session-roots` says; choose another directory");
         }
-        let within = || self.allowed.iter().any(|root| real.starts_with(resolved(root)));
-        if self.allowed.is_empty() || within() {
+        let within = || self.allowed_roots.iter().any(|root| real.starts_with(resolve_links(root)));
+        if self.allowed_roots.is_empty() || within() {
             return None;
         }
         Some("it is outside of `session-roots`; choose another directory, or add it to that setting of the host")
@@ -51,7 +51,7 @@ impl SessionRoots {
 }
 
 /// A path without links. What is missing would be made where the part of it that is there leads.
-fn resolved(path: &Path) -> PathBuf {
+fn resolve_links(path: &Path) -> PathBuf {
     let (mut there, mut missing) = (path, Vec::new());
     loop {
         if let Ok(real) = fs_err::canonicalize(there) {
@@ -77,7 +77,10 @@ mod tests {
         std::os::unix::fs::symlink(at("works"), at("work/out")).unwrap();
         std::os::unix::fs::symlink(at("state"), at("work/state")).unwrap();
         std::os::unix::fs::symlink(at("work"), at("in")).unwrap();
-        let roots = SessionRoots { allowed: vec![at("in")], private: vec![at("state"), at("work/deep/config/later")] };
+        let roots = SessionRoots {
+            allowed_roots: vec![at("in")],
+            private_paths: vec![at("state"), at("work/deep/config/later")],
+        };
         for name in ["work", "work/deep", "in", "in/deep"] {
             assert!(roots.check(&at(name)).is_ok(), "{name}");
         }
@@ -87,7 +90,7 @@ mod tests {
         }
         fs_err::create_dir_all(at("work/deep/config/later")).unwrap();
         assert!(roots.check(&at("in/deep/config/later")).is_err(), "one that was made later");
-        let anywhere = SessionRoots { allowed: Vec::new(), ..roots };
+        let anywhere = SessionRoots { allowed_roots: Vec::new(), ..roots };
         assert!(anywhere.check(Path::new("/")).is_ok() && anywhere.check(&at("works")).is_ok());
         assert!(anywhere.check(&at("work/state")).is_err());
     }

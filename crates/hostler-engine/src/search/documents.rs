@@ -5,155 +5,155 @@ use std::collections::HashMap;
 use ahp_types::state::{
     FileEditSide, MessageAttachment, ResponsePart, ToolCallState, ToolInput, ToolResultContent, Turn,
 };
-use hostler_driver::{DriverEvent, PartId, PartKind, Said, SubAgentEvent, ToldTurn};
-use hostler_search::{Kind, Texts};
+use hostler_driver::{DriverEvent, LoadedTurn, PartId, PartKind, SubAgentEvent, TurnOrigin};
+use hostler_search::{TextKind, TextsByKind};
 use serde_json::Value;
 use url::Url;
 
 /// Of a turn of the store.
-pub(super) fn of_turn(turn: &Turn) -> Texts {
-    let mut texts = Texts::default();
-    texts.add(Kind::Person, &turn.message.text);
+pub(super) fn turn_texts(turn: &Turn) -> TextsByKind {
+    let mut texts = TextsByKind::default();
+    texts.add(TextKind::User, &turn.message.text);
     for attachment in turn.message.attachments.iter().flatten() {
         if let MessageAttachment::Resource(file) = attachment {
-            texts.add_once(Kind::Files, &file.label);
+            texts.add_once(TextKind::Files, &file.label);
         }
     }
     for part in &turn.response_parts {
         match part {
-            ResponsePart::Markdown(text) => texts.add(Kind::Answer, &text.content),
-            ResponsePart::Reasoning(text) => texts.add(Kind::Reasoning, &text.content),
-            ResponsePart::SystemNotification(note) => texts.add(Kind::Answer, note.content.as_text()),
-            ResponsePart::ToolCall(call) => of_call(&call.tool_call, &mut texts),
+            ResponsePart::Markdown(text) => texts.add(TextKind::Answer, &text.content),
+            ResponsePart::Reasoning(text) => texts.add(TextKind::Reasoning, &text.content),
+            ResponsePart::SystemNotification(note) => texts.add(TextKind::Answer, note.content.as_text()),
+            ResponsePart::ToolCall(call) => add_call(&call.tool_call, &mut texts),
             _ => {}
         }
     }
     texts
 }
 
-fn of_call(call: &ToolCallState, texts: &mut Texts) {
+fn add_call(call: &ToolCallState, texts: &mut TextsByKind) {
     match call {
         ToolCallState::Completed(call) => {
-            texts.add_once(Kind::Tool, &call.tool_name);
-            of_input(call.tool_input.as_ref(), texts);
-            call.content.iter().flatten().for_each(|content| of_result(content, texts));
+            texts.add_once(TextKind::ToolName, &call.tool_name);
+            add_input(call.tool_input.as_ref(), texts);
+            call.content.iter().flatten().for_each(|content| add_result(content, texts));
         }
         ToolCallState::Cancelled(call) => {
-            texts.add_once(Kind::Tool, &call.tool_name);
-            of_input(call.tool_input.as_ref(), texts);
+            texts.add_once(TextKind::ToolName, &call.tool_name);
+            add_input(call.tool_input.as_ref(), texts);
         }
         _ => {}
     }
 }
 
-fn of_input(input: Option<&ToolInput>, texts: &mut Texts) {
+fn add_input(input: Option<&ToolInput>, texts: &mut TextsByKind) {
     if let Some(ToolInput::Inline(input)) = input {
-        told_input(input, texts);
+        add_input_texts(input, texts);
     }
 }
 
-fn of_result(content: &ToolResultContent, texts: &mut Texts) {
+fn add_result(content: &ToolResultContent, texts: &mut TextsByKind) {
     match content {
-        ToolResultContent::Text(text) => texts.add(Kind::Output, &text.text),
+        ToolResultContent::Text(text) => texts.add(TextKind::ToolOutput, &text.text),
         ToolResultContent::Terminal(terminal) => {
             let preview = terminal.result.as_ref().and_then(|result| result.preview.as_deref());
-            texts.add(Kind::Output, preview.unwrap_or_default());
+            texts.add(TextKind::ToolOutput, preview.unwrap_or_default());
         }
         ToolResultContent::FileEdit(edit) => {
             for side in [&edit.before, &edit.after].into_iter().flatten() {
-                texts.add_once(Kind::Files, &path(side));
+                texts.add_once(TextKind::Files, &side_path(side));
             }
         }
         _ => {}
     }
 }
 
-fn path(side: &FileEditSide) -> String {
+fn side_path(side: &FileEditSide) -> String {
     let path = Url::parse(&side.uri).ok().and_then(|url| url.to_file_path().ok());
     path.map_or_else(|| side.uri.clone(), |path| path.display().to_string())
 }
 
 /// The texts in a tool's input, without the JSON around them; those that name files are files.
-fn told_input(input: &str, texts: &mut Texts) {
+fn add_input_texts(input: &str, texts: &mut TextsByKind) {
     match serde_json::from_str(input) {
-        Ok(Value::Object(object)) => object.iter().for_each(|(name, value)| value_of(name, value, texts)),
-        Ok(Value::Array(values)) => values.iter().for_each(|value| value_of("", value, texts)),
+        Ok(Value::Object(object)) => object.iter().for_each(|(name, value)| add_value(name, value, texts)),
+        Ok(Value::Array(values)) => values.iter().for_each(|value| add_value("", value, texts)),
         // A command may be shown as it is.
-        _ => texts.add(Kind::Input, input),
+        _ => texts.add(TextKind::ToolInput, input),
     }
 }
 
-fn value_of(name: &str, value: &Value, texts: &mut Texts) {
+fn add_value(name: &str, value: &Value, texts: &mut TextsByKind) {
     match value {
-        Value::String(text) if names_file(name) && !text.contains('\n') => texts.add_once(Kind::Files, text),
-        Value::String(text) => texts.add(Kind::Input, text),
-        Value::Array(values) => values.iter().for_each(|value| value_of(name, value, texts)),
-        Value::Object(object) => object.iter().for_each(|(name, value)| value_of(name, value, texts)),
+        Value::String(text) if is_file_key(name) && !text.contains('\n') => texts.add_once(TextKind::Files, text),
+        Value::String(text) => texts.add(TextKind::ToolInput, text),
+        Value::Array(values) => values.iter().for_each(|value| add_value(name, value, texts)),
+        Value::Object(object) => object.iter().for_each(|(name, value)| add_value(name, value, texts)),
         _ => {}
     }
 }
 
 /// Agents call it `path`, `file_path`, `filePath`, `notebook_path`, `file`.
-fn names_file(name: &str) -> bool {
+fn is_file_key(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.ends_with("path") || name.ends_with("paths") || name == "file" || name == "files"
 }
 
 /// Of a turn that an agent's record tells. What its sub-agents did is part of it.
-pub(super) fn of_told(told: &ToldTurn) -> Texts {
-    let mut telling = Telling::default();
-    match &told.said {
-        Said::Person { text, .. } => telling.texts.add(Kind::Person, text),
-        Said::Agent(reason) => telling.texts.add(Kind::Answer, reason),
+pub(super) fn loaded_turn_texts(told: &LoadedTurn) -> TextsByKind {
+    let mut telling = TextCollector::default();
+    match &told.origin {
+        TurnOrigin::User { text, .. } => telling.texts.add(TextKind::User, text),
+        TurnOrigin::Agent(reason) => telling.texts.add(TextKind::Answer, reason),
     }
-    told.events.iter().for_each(|event| telling.hear(event));
-    telling.end_part();
+    told.events.iter().for_each(|event| telling.collect_event(event));
+    telling.finish_part();
     telling.texts
 }
 
 #[derive(Default)]
-struct Telling {
-    texts: Texts,
+struct TextCollector {
+    texts: TextsByKind,
     kinds: HashMap<PartId, PartKind>,
     /// The part that grows, and how far it has come.
     part: Option<(PartId, String)>,
 }
 
-impl Telling {
-    fn hear(&mut self, event: &DriverEvent) {
+impl TextCollector {
+    fn collect_event(&mut self, event: &DriverEvent) {
         match event {
             DriverEvent::PartStarted { part, kind } => {
                 self.kinds.insert(*part, *kind);
             }
-            DriverEvent::Delta { part, text } => self.grow(*part, text),
-            DriverEvent::ToolStarted { name, .. } => self.texts.add_once(Kind::Tool, name),
-            DriverEvent::ToolReady { input, .. } => told_input(input.get(), &mut self.texts),
+            DriverEvent::PartDelta { part, text } => self.append_delta(*part, text),
+            DriverEvent::ToolStarted { name, .. } => self.texts.add_once(TextKind::ToolName, name),
+            DriverEvent::ToolReady { input, .. } => add_input_texts(input.get(), &mut self.texts),
             DriverEvent::ToolFinished { output, edit, .. } => {
-                self.texts.add(Kind::Output, output);
+                self.texts.add(TextKind::ToolOutput, output);
                 if let Some(edit) = edit {
-                    self.texts.add_once(Kind::Files, &edit.path);
+                    self.texts.add_once(TextKind::Files, &edit.path);
                 }
             }
-            DriverEvent::SubAgent { event: SubAgentEvent::Did(event), .. } => self.hear(event),
+            DriverEvent::SubAgent { event: SubAgentEvent::Activity(event), .. } => self.collect_event(event),
             _ => {}
         }
     }
 
-    fn grow(&mut self, part: PartId, text: &str) {
+    fn append_delta(&mut self, part: PartId, text: &str) {
         match &mut self.part {
             Some((growing, so_far)) if *growing == part => so_far.push_str(text),
             _ => {
-                self.end_part();
+                self.finish_part();
                 self.part = Some((part, text.to_owned()));
             }
         }
     }
 
-    fn end_part(&mut self) {
+    fn finish_part(&mut self) {
         if let Some((part, text)) = self.part.take() {
             let kind = match self.kinds.get(&part) {
-                Some(PartKind::Reasoning) => Kind::Reasoning,
-                _ => Kind::Answer,
+                Some(PartKind::Reasoning) => TextKind::Reasoning,
+                _ => TextKind::Answer,
             };
             self.texts.add(kind, &text);
         }
@@ -194,8 +194,8 @@ mod tests {
             ],
         }))
         .unwrap();
-        let texts = of_turn(&turn);
-        let found: Vec<_> = Kind::ALL.iter().map(|kind| texts.of(*kind)).collect();
+        let texts = turn_texts(&turn);
+        let found: Vec<_> = TextKind::ALL.iter().map(|kind| texts.of(*kind)).collect();
         let files = "/w/src/main.rs\n/w/a b.rs";
         assert_eq!(
             found,
@@ -208,19 +208,19 @@ mod tests {
         let (a, b) = (PartId(1), PartId(2));
         let sub = |event| DriverEvent::SubAgent {
             agent: hostler_driver::SubAgentId("s".to_owned()),
-            event: SubAgentEvent::Did(Box::new(event)),
+            event: SubAgentEvent::Activity(Box::new(event)),
         };
-        let told = ToldTurn {
+        let told = LoadedTurn {
             id: uuid::Uuid::nil(),
-            said: Said::Person { text: "Please look".to_owned(), attached: 0 },
-            began: None,
-            ended: None,
+            origin: TurnOrigin::User { text: "Please look".to_owned(), attachment_count: 0 },
+            started_at: None,
+            ended_at: None,
             events: vec![
                 DriverEvent::PartStarted { part: a, kind: PartKind::Reasoning },
-                DriverEvent::Delta { part: a, text: "Hm.".to_owned() },
+                DriverEvent::PartDelta { part: a, text: "Hm.".to_owned() },
                 DriverEvent::PartStarted { part: b, kind: PartKind::Text },
-                DriverEvent::Delta { part: b, text: "nee".to_owned() },
-                DriverEvent::Delta { part: b, text: "dle".to_owned() },
+                DriverEvent::PartDelta { part: b, text: "nee".to_owned() },
+                DriverEvent::PartDelta { part: b, text: "dle".to_owned() },
                 DriverEvent::ToolStarted { id: "c".to_owned(), name: "Read".to_owned(), display: Default::default() },
                 DriverEvent::ToolReady {
                     id: "c".to_owned(),
@@ -235,8 +235,8 @@ mod tests {
                 }),
             ],
         };
-        let texts = of_told(&told);
-        let found: Vec<_> = Kind::ALL.iter().map(|kind| texts.of(*kind)).collect();
+        let texts = loaded_turn_texts(&told);
+        let found: Vec<_> = TextKind::ALL.iter().map(|kind| texts.of(*kind)).collect();
         assert_eq!(found, ["", "Please look", "needle", "/w/x.rs", "Read", "", "printed", "Hm."]);
     }
 }

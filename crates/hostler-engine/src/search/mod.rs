@@ -5,27 +5,27 @@
 //! once.
 
 mod documents;
-mod feed;
-mod growing;
+mod indexer;
+mod running_turns;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hostler_search::{Index, Page, Query, SearchError, SessionHits};
+use hostler_search::{SearchError, SearchIndex, SearchPage, SearchQuery, SessionHits};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use tokio::sync::{Notify, watch};
 
-use self::growing::Growing;
+use self::running_turns::RunningTurns;
 use crate::EngineError;
 use crate::clock::ClockExt as _;
-use crate::found::ShowExternal;
+use crate::external_sessions::ExternalSessionFilter;
 use crate::host::Host;
 
 /// What somebody looks for.
 #[derive(Debug, Clone, Default)]
-pub struct SearchWish {
+pub struct SearchRequest {
     /// The query, as a person types it.
     pub query: String,
     /// At most so many results.
@@ -35,121 +35,121 @@ pub struct SearchWish {
     /// Whether each result is a turn, rather than a session with its best turns.
     pub flat: bool,
     /// Whether to wait until everything that there is now has been read.
-    pub wait: bool,
+    pub wait_for_index: bool,
     /// Whether conversations count that people do not want to see in the list at all.
-    pub all: bool,
+    pub include_unlisted: bool,
 }
 
 /// What was found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct SearchResults {
     /// Sessions, the best first.
     pub sessions: Vec<SessionHits>,
     /// Whether there are more after these.
-    pub more: bool,
+    pub has_more: bool,
     /// Those of them that the list does not have.
     pub unlisted: HashSet<String>,
     /// How many sessions are still to be read: what is in them may be missing.
-    pub pending: usize,
+    pub pending_sessions: usize,
     /// Why not everything could be read, in a sentence: what is new may be missing.
-    pub trouble: Option<String>,
+    pub index_error: Option<String>,
 }
 
 /// What is to be read, and how far that is.
-pub(crate) struct Search {
+pub(crate) struct SearchIndexer {
     /// Where the index is; none if nothing can be searched.
     dir: Option<PathBuf>,
-    index: Mutex<Option<Arc<Index>>>,
-    work: Mutex<Work>,
-    bell: Arc<Notify>,
-    growing: Arc<Growing>,
-    progress: watch::Sender<Progress>,
+    index: Mutex<Option<Arc<SearchIndex>>>,
+    pending_work: Mutex<IndexWork>,
+    wake_up: Arc<Notify>,
+    running_turns: Arc<RunningTurns>,
+    progress: watch::Sender<IndexProgress>,
 }
 
 #[derive(Default)]
-struct Work {
+struct IndexWork {
     /// How often somebody has asked for something.
-    asked: u64,
+    request_count: u64,
     /// Sessions with something new in them.
     changed: HashSet<Arc<str>>,
     /// Sessions that are no more.
-    gone: HashSet<Arc<str>>,
+    removed: HashSet<Arc<str>>,
     /// Whether to look at everything.
-    everything: bool,
+    full_scan: bool,
 }
 
-impl Work {
-    fn is_something(&self) -> bool {
-        self.everything || !self.changed.is_empty() || !self.gone.is_empty()
+impl IndexWork {
+    fn has_work(&self) -> bool {
+        self.full_scan || !self.changed.is_empty() || !self.removed.is_empty()
     }
 }
 
 /// How far the reading is.
 #[derive(Debug, Clone, Default)]
-struct Progress {
+struct IndexProgress {
     /// Everything that was asked for up to here is done.
-    done: u64,
+    completed_requests: u64,
     /// Sessions that are still to be read.
-    pending: usize,
+    pending_sessions: usize,
     /// Why it does not go on, in a sentence.
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
-impl Search {
+impl SearchIndexer {
     pub(crate) fn new(dir: &Path, on: bool) -> Self {
         Self {
             dir: on.then(|| dir.to_owned()),
             index: Mutex::default(),
-            work: Mutex::default(),
-            bell: Arc::default(),
-            growing: Arc::default(),
-            progress: watch::Sender::new(Progress::default()),
+            pending_work: Mutex::default(),
+            wake_up: Arc::default(),
+            running_turns: Arc::default(),
+            progress: watch::Sender::new(IndexProgress::default()),
         }
     }
 
     /// A session has something new in it, or was found with something new in it. Costs next to nothing.
-    pub(crate) fn changed(&self, session: &Arc<str>) {
-        self.ask(|work| {
+    pub(crate) fn mark_changed(&self, session: &Arc<str>) {
+        self.enqueue(|work| {
             work.changed.insert(Arc::clone(session));
         });
     }
 
     /// A session is no more.
-    pub(crate) fn gone(&self, session: &Arc<str>) {
-        self.ask(|work| {
+    pub(crate) fn mark_removed(&self, session: &Arc<str>) {
+        self.enqueue(|work| {
             work.changed.remove(session);
-            work.gone.insert(Arc::clone(session));
+            work.removed.insert(Arc::clone(session));
         });
     }
 
     /// Everything is to be looked at: what has not changed is not read again. Says when that is done.
-    pub(crate) fn look(&self) -> u64 {
-        self.ask(|work| work.everything = true)
+    pub(crate) fn request_full_scan(&self) -> u64 {
+        self.enqueue(|work| work.full_scan = true)
     }
 
-    fn ask(&self, change: impl FnOnce(&mut Work)) -> u64 {
-        let mut work = self.work();
+    fn enqueue(&self, change: impl FnOnce(&mut IndexWork)) -> u64 {
+        let mut work = self.lock_work();
         if self.dir.is_none() {
-            return work.asked;
+            return work.request_count;
         }
         change(&mut work);
-        work.asked += 1;
-        self.bell.notify_one();
-        work.asked
+        work.request_count += 1;
+        self.wake_up.notify_one();
+        work.request_count
     }
 
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_work(&self) -> MutexGuard<'_, IndexWork> {
+        self.pending_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The index, opened if it is not. Blocks.
-    fn open(&self) -> Result<Arc<Index>, SearchError> {
+    fn open_index(&self) -> Result<Arc<SearchIndex>, SearchError> {
         let mut opened = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = &*opened {
             return Ok(Arc::clone(index));
         }
-        let dir = self.dir.as_ref().ok_or(SearchError::Off)?;
-        let index = Arc::new(Index::open(dir)?);
+        let dir = self.dir.as_ref().ok_or(SearchError::Disabled)?;
+        let index = Arc::new(SearchIndex::open(dir)?);
         *opened = Some(Arc::clone(&index));
         Ok(index)
     }
@@ -157,39 +157,46 @@ impl Search {
 
 impl Host {
     /// Looks for something in all sessions.
-    pub(crate) async fn search_for(self: &Arc<Self>, wish: SearchWish) -> Result<Found, EngineError> {
-        if wish.wait {
-            let asked = self.search.look();
-            self.read_up_to(asked).await?;
-            self.sessions_are_found().await;
+    pub(crate) async fn search_sessions(self: &Arc<Self>, wish: SearchRequest) -> Result<SearchResults, EngineError> {
+        if wish.wait_for_index {
+            let asked = self.search_indexer.request_full_scan();
+            self.wait_until_indexed(asked).await?;
+            self.wait_for_initial_scan().await;
         }
         let now_ms = self.clock.now_ms();
         let now = Timestamp::from_millisecond(now_ms).unwrap_or_default();
-        let mut query = Query::parse(&wish.query, &Zoned::new(now, TimeZone::system()));
-        let show = self.shown_external();
-        if show == ShowExternal::None && !wish.all {
-            query = query.among(&self.catalogue.names());
+        let mut query = SearchQuery::parse(&wish.query, &Zoned::new(now, TimeZone::system()));
+        let show = self.external_session_filter();
+        if show == ExternalSessionFilter::None && !wish.include_unlisted {
+            query = query.only_sessions(&self.catalog.session_uris());
         }
-        let page = Page { limit: wish.limit, offset: wish.offset, flat: wish.flat };
+        let page = SearchPage { limit: wish.limit, offset: wish.offset, by_turn: wish.flat };
         let host = Arc::clone(self);
-        let hits = blocking(move || host.search.open()?.search(&query, page, now_ms)).await;
+        let hits = run_blocking(move || host.search_indexer.open_index()?.search(&query, page, now_ms)).await;
         if hits.as_ref().is_err_and(|error| *error == SearchError::Damaged) {
             // Whoever keeps the index notices it, too, and makes it anew.
-            self.search.look();
+            self.search_indexer.request_full_scan();
         }
         let hits = hits?;
         // What is only not in the list yet is not hidden.
-        let hides = show != ShowExternal::All && self.finder.has_looked();
-        let unlisted = hits.sessions.iter().filter(|found| hides && !self.catalogue.has(&found.session));
+        let hides = show != ExternalSessionFilter::All && self.external_scanner.is_initial_scan_complete();
+        let unlisted = hits.sessions.iter().filter(|found| hides && !self.catalog.contains(&found.session));
         let unlisted = unlisted.map(|found| found.session.clone()).collect();
-        let Progress { pending, trouble, .. } = self.search.progress.borrow().clone();
-        Ok(Found { sessions: hits.sessions, more: hits.more, unlisted, pending, trouble })
+        let IndexProgress { pending_sessions: pending, error: trouble, .. } =
+            self.search_indexer.progress.borrow().clone();
+        Ok(SearchResults {
+            sessions: hits.sessions,
+            has_more: hits.has_more,
+            unlisted,
+            pending_sessions: pending,
+            index_error: trouble,
+        })
     }
 
     /// Waits until everything was read that was asked for, as far as it can be.
-    async fn read_up_to(&self, asked: u64) -> Result<(), EngineError> {
-        let mut progress = self.search.progress.subscribe();
-        let read = progress.wait_for(|progress| progress.done >= asked);
+    async fn wait_until_indexed(&self, asked: u64) -> Result<(), EngineError> {
+        let mut progress = self.search_indexer.progress.subscribe();
+        let read = progress.wait_for(|progress| progress.completed_requests >= asked);
         match self.stop.run_until_cancelled(read).await {
             Some(Ok(_)) => Ok(()),
             _ => Err(EngineError::Stopping),
@@ -198,7 +205,7 @@ impl Host {
 }
 
 /// Does something that blocks.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SearchError> + Send + 'static,
 ) -> Result<T, SearchError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(SearchError::Database(error.to_string())))

@@ -6,31 +6,32 @@ use ahp_types::actions::{ChatQueuedMessagesReorderedAction, ChatTurnStartedActio
 use ahp_types::state::{ChatState, ResponsePart, ToolCallContributor, ToolCallState};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Outcome, Reduce, Refused};
+use super::{ApplyError, ApplyOutcome, Reduce};
 
 /// The longest turn in milliseconds: a hundred years.
-pub(crate) const MAX_DURATION: i64 = 100 * 366 * 24 * 60 * 60 * 1000;
+pub(crate) const MAX_TURN_DURATION_MS: i64 = 100 * 366 * 24 * 60 * 60 * 1000;
 
 impl Reduce for ChatState {
-    fn reduce(&mut self, action: &StateAction) -> Outcome {
+    fn reduce(&mut self, action: &StateAction) -> ApplyOutcome {
         match action {
             StateAction::ChatTurnStarted(start) => {
-                if let Some(outcome) = no_start(self, start) {
+                if let Some(outcome) = start_refusal(self, start) {
                     return outcome;
                 }
                 apply_action_to_chat(self, action).into()
             }
             // The reducer sorts those that are not named; the protocol lets them stay as they are.
             StateAction::ChatQueuedMessagesReordered(wish) => {
-                let order = whole_order(self, &wish.order);
+                let order = complete_queue_order(self, &wish.order);
                 let whole = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
                 apply_action_to_chat(self, &whole).into()
             }
             _ => {
                 // The reducer says that it moved a call also where the call was in no state for it.
-                let moves = call_of(action).is_none_or(|call| find(self, call).is_some_and(|call| takes(call, action)));
+                let moves = tool_call_ref(action)
+                    .is_none_or(|call| find_tool_call(self, call).is_some_and(|call| accepts_action(call, action)));
                 match apply_action_to_chat(self, action).into() {
-                    Outcome::Applied if !moves => Outcome::NoOp,
+                    ApplyOutcome::Applied if !moves => ApplyOutcome::NoOp,
                     outcome => outcome,
                 }
             }
@@ -40,25 +41,25 @@ impl Reduce for ChatState {
 
 /// Why a turn does not begin. The reducer would forget the turn that is running, and take a beginning that makes every
 /// end impossible.
-fn no_start(chat: &ChatState, start: &ChatTurnStartedAction) -> Option<Outcome> {
+fn start_refusal(chat: &ChatState, start: &ChatTurnStartedAction) -> Option<ApplyOutcome> {
     if let Some(active) = &chat.active_turn {
         return Some(match active.id == start.turn_id {
-            true => Outcome::NoOp,
-            false => Outcome::Refused(Refused::TurnRunning(active.id.clone())),
+            true => ApplyOutcome::NoOp,
+            false => ApplyOutcome::Refused(ApplyError::TurnAlreadyRunning(active.id.clone())),
         });
     }
-    let broken = !is_start(&start.started_at);
-    broken.then(|| Outcome::Refused(Refused::Beginning(start.started_at.clone())))
+    let broken = !is_valid_start_time(&start.started_at);
+    broken.then(|| ApplyOutcome::Refused(ApplyError::InvalidStartTime(start.started_at.clone())))
 }
 
 /// Whether a turn that begins at this time can end.
-pub(crate) fn is_start(text: &str) -> bool {
-    let longest = SignedDuration::from_millis(MAX_DURATION);
+pub(crate) fn is_valid_start_time(text: &str) -> bool {
+    let longest = SignedDuration::from_millis(MAX_TURN_DURATION_MS);
     text.parse::<Timestamp>().is_ok_and(|start| start.checked_add(longest).is_ok())
 }
 
 /// A wanted order of the queue, then the messages that it does not name, as they are.
-pub(crate) fn whole_order(chat: &ChatState, wanted: &[String]) -> Vec<String> {
+pub(crate) fn complete_queue_order(chat: &ChatState, wanted: &[String]) -> Vec<String> {
     let queue = || chat.queued_messages.iter().flatten().map(|message| &message.id);
     let mut order: Vec<String> = Vec::new();
     for id in wanted.iter().filter(|id| queue().any(|queued| queued == *id)).chain(queue()) {
@@ -70,7 +71,7 @@ pub(crate) fn whole_order(chat: &ChatState, wanted: &[String]) -> Vec<String> {
 }
 
 /// The turn and the call that an action is about.
-fn call_of(action: &StateAction) -> Option<(&str, &str)> {
+fn tool_call_ref(action: &StateAction) -> Option<(&str, &str)> {
     let (turn, call) = match action {
         StateAction::ChatToolCallDelta(action) => (&action.turn_id, &action.tool_call_id),
         StateAction::ChatToolCallReady(action) => (&action.turn_id, &action.tool_call_id),
@@ -86,15 +87,15 @@ fn call_of(action: &StateAction) -> Option<(&str, &str)> {
 }
 
 /// A call of the running turn.
-fn find<'a>(chat: &'a ChatState, (turn, call): (&str, &str)) -> Option<&'a ToolCallState> {
+fn find_tool_call<'a>(chat: &'a ChatState, (turn, call): (&str, &str)) -> Option<&'a ToolCallState> {
     let active = chat.active_turn.as_ref().filter(|active| active.id == turn)?;
     active.response_parts.iter().find_map(|part| match part {
-        ResponsePart::ToolCall(part) if id_of(&part.tool_call) == Some(call) => Some(&part.tool_call),
+        ResponsePart::ToolCall(part) if tool_call_id(&part.tool_call) == Some(call) => Some(&part.tool_call),
         _ => None,
     })
 }
 
-fn id_of(call: &ToolCallState) -> Option<&str> {
+fn tool_call_id(call: &ToolCallState) -> Option<&str> {
     Some(match call {
         ToolCallState::Streaming(call) => &call.tool_call_id,
         ToolCallState::PendingConfirmation(call) => &call.tool_call_id,
@@ -108,7 +109,7 @@ fn id_of(call: &ToolCallState) -> Option<&str> {
 }
 
 /// Whether a call is in the state that an action needs.
-fn takes(call: &ToolCallState, action: &StateAction) -> bool {
+fn accepts_action(call: &ToolCallState, action: &StateAction) -> bool {
     use ToolCallState::{AuthRequired, PendingConfirmation, PendingResultConfirmation, Running, Streaming};
     match action {
         StateAction::ChatToolCallDelta(_) => matches!(call, Streaming(_)),

@@ -20,42 +20,42 @@ use ahp_types::state::{
     RootState, SessionState, SnapshotState, TerminalState,
 };
 
-pub(crate) use chat::{MAX_DURATION, is_start, whole_order};
-pub(crate) use session::line_change;
+pub(crate) use chat::{MAX_TURN_DURATION_MS, complete_queue_order, is_valid_start_time};
+pub(crate) use session::chat_summary_change;
 
 /// What became of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ApplyOutcome {
     /// The state has moved.
     Applied,
     /// There is nothing (any more) that the action could move.
     NoOp,
     /// The action belongs on a channel of another kind.
-    Foreign,
+    OutOfScope,
     /// The action would break the state, which is as it was.
-    Refused(Refused),
+    Refused(ApplyError),
 }
 
 /// Why an action must not be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum ApplyError {
     /// Another turn would be lost.
     #[error("the turn {0:?} is running; another one cannot begin before its end")]
-    TurnRunning(String),
+    TurnAlreadyRunning(String),
     /// The turn could begin but never end.
     #[error("the turn's beginning {0:?} is no time from which an end can be counted")]
-    Beginning(String),
+    InvalidStartTime(String),
     /// The reducer cannot make sense of it.
     #[error(transparent)]
     Reducer(#[from] ReduceError),
 }
 
-impl From<ReduceOutcome> for Outcome {
+impl From<ReduceOutcome> for ApplyOutcome {
     fn from(outcome: ReduceOutcome) -> Self {
         match outcome {
             ReduceOutcome::Applied => Self::Applied,
             ReduceOutcome::NoOp => Self::NoOp,
-            ReduceOutcome::OutOfScope => Self::Foreign,
+            ReduceOutcome::OutOfScope => Self::OutOfScope,
             ReduceOutcome::Invalid(error) => Self::Refused(error.into()),
         }
     }
@@ -64,7 +64,7 @@ impl From<ReduceOutcome> for Outcome {
 /// A state that actions move.
 pub trait Reduce {
     /// Moves the state.
-    fn reduce(&mut self, action: &StateAction) -> Outcome;
+    fn reduce(&mut self, action: &StateAction) -> ApplyOutcome;
 }
 
 /// Kinds of channels, each with the type of its state and the protocol's name for it.
@@ -104,7 +104,7 @@ macro_rules! channels {
         }
 
         impl Reduce for ChannelState {
-            fn reduce(&mut self, action: &StateAction) -> Outcome {
+            fn reduce(&mut self, action: &StateAction) -> ApplyOutcome {
                 match self {
                     $(Self::$kind(state) => Arc::make_mut(state).reduce(action),)+
                 }
@@ -160,7 +160,7 @@ impl From<ChannelState> for SnapshotState {
 macro_rules! reduced_by {
     ($($state:ty: $reducer:path;)+) => {
         $(impl Reduce for $state {
-            fn reduce(&mut self, action: &StateAction) -> Outcome {
+            fn reduce(&mut self, action: &StateAction) -> ApplyOutcome {
                 $reducer(self, action).into()
             }
         })+

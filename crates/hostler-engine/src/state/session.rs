@@ -5,10 +5,10 @@ use ahp_types::StateAction;
 use ahp_types::actions::{PartialChatSummary, SessionChatAddedAction, SessionChatUpdatedAction};
 use ahp_types::state::{ChatSummary, SessionState};
 
-use super::{Outcome, Reduce};
+use super::{ApplyOutcome, Reduce};
 
 impl Reduce for SessionState {
-    fn reduce(&mut self, action: &StateAction) -> Outcome {
+    fn reduce(&mut self, action: &StateAction) -> ApplyOutcome {
         let outcome = apply_action_to_session(self, action);
         // The reducer forgets these two. This host says them in a way that no reducer forgets.
         if let StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }) = action
@@ -23,7 +23,7 @@ impl Reduce for SessionState {
 
 /// The action that makes one line of another. A change says what it can in a way that all reducers follow; whatever it
 /// cannot say (something is gone, or is one of the two that some forget) is said by the whole line.
-pub(crate) fn line_change(now: &ChatSummary, next: ChatSummary) -> Option<StateAction> {
+pub(crate) fn chat_summary_change(now: &ChatSummary, next: ChatSummary) -> Option<StateAction> {
     fn news<T: PartialEq + Clone>(now: &T, next: &T) -> Option<T> {
         (now != next).then(|| next.clone())
     }
@@ -70,7 +70,7 @@ mod tests {
 
     /// The action as a client applies it, with the reducer as it is.
     fn followed(now: &ChatSummary, next: ChatSummary) -> (StateAction, ChatSummary) {
-        let action = line_change(now, next).unwrap();
+        let action = chat_summary_change(now, next).unwrap();
         let mut state: SessionState = serde_json::from_value(serde_json::json!({
             "provider": "p", "title": "", "status": 1, "lifecycle": "ready", "activeClients": [], "chats": [now]
         }))
@@ -91,6 +91,6 @@ mod tests {
             assert_eq!(seen, next);
             assert_eq!(matches!(action, StateAction::SessionChatAdded(_)), whole, "{action:?}");
         }
-        assert_eq!(line_change(&now, now.clone()), None);
+        assert_eq!(chat_summary_change(&now, now.clone()), None);
     }
 }

@@ -4,7 +4,7 @@ use ahp_types::StateAction;
 use ahp_types::state::ChatState;
 use serde_json::{Value, json};
 
-use super::{Outcome, Reduce as _, Refused, is_start, whole_order};
+use super::{ApplyError, ApplyOutcome, Reduce as _, complete_queue_order, is_valid_start_time};
 
 fn chat(parts: &Value) -> ChatState {
     serde_json::from_value(json!({
@@ -36,8 +36,8 @@ fn chat_with(status: &str) -> ChatState {
     let mut state = chat(&call("running"));
     let auth = json!({"reason": "required", "resource": {"resource": "https://example.org"}});
     let wish = json!({"type": "chat/toolCallAuthRequired", "turnId": "t", "toolCallId": "c", "auth": auth});
-    assert_eq!(state.reduce(&action(wish.clone())), Outcome::Applied);
-    assert_eq!(state.reduce(&action(wish)), Outcome::NoOp);
+    assert_eq!(state.reduce(&action(wish.clone())), ApplyOutcome::Applied);
+    assert_eq!(state.reduce(&action(wish)), ApplyOutcome::NoOp);
     state
 }
 
@@ -69,11 +69,15 @@ fn a_call_moves_only_from_the_states_that_the_action_is_for() {
         for status in all.into_iter().chain(["completed", "cancelled"]) {
             let mut state = chat_with(status);
             let before = state.clone();
-            let expected = if takes.contains(&status) { Outcome::Applied } else { Outcome::NoOp };
+            let expected = if takes.contains(&status) { ApplyOutcome::Applied } else { ApplyOutcome::NoOp };
             assert_eq!(state.reduce(&action), expected, "{action:?} on {status}");
-            assert_eq!(state.active_turn == before.active_turn, expected == Outcome::NoOp, "{action:?} on {status}");
+            assert_eq!(
+                state.active_turn == before.active_turn,
+                expected == ApplyOutcome::NoOp,
+                "{action:?} on {status}"
+            );
         }
-        assert_eq!(chat(&json!([])).reduce(&action), Outcome::NoOp, "{action:?} on no call");
+        assert_eq!(chat(&json!([])).reduce(&action), ApplyOutcome::NoOp, "{action:?} on no call");
     }
 }
 
@@ -84,34 +88,34 @@ fn a_turn_that_runs_is_not_lost_and_one_that_cannot_end_does_not_begin() {
         action(json!({"type": "chat/turnStarted", "turnId": turn, "startedAt": at, "message": message}))
     };
     let mut state = chat(&json!([]));
-    let running = Outcome::Refused(Refused::TurnRunning("t".to_owned()));
+    let running = ApplyOutcome::Refused(ApplyError::TurnAlreadyRunning("t".to_owned()));
     assert_eq!(state.reduce(&start("u", "2026-01-01T00:00:00Z")), running);
-    assert_eq!(state.reduce(&start("t", "2026-01-01T00:00:00Z")), Outcome::NoOp);
+    assert_eq!(state.reduce(&start("t", "2026-01-01T00:00:00Z")), ApplyOutcome::NoOp);
     assert_eq!(state, chat(&json!([])));
     state.active_turn = None;
     for at in ["", "soon", "9999-12-30T00:00:00Z", "2026-01-01"] {
         let outcome = state.reduce(&start("u", at));
-        assert_eq!(outcome, Outcome::Refused(Refused::Beginning(at.to_owned())));
-        assert!(!is_start(at) && state.active_turn.is_none());
+        assert_eq!(outcome, ApplyOutcome::Refused(ApplyError::InvalidStartTime(at.to_owned())));
+        assert!(!is_valid_start_time(at) && state.active_turn.is_none());
     }
-    assert_eq!(state.reduce(&start("u", "2026-01-01T00:00:00+02:00")), Outcome::Applied);
+    assert_eq!(state.reduce(&start("u", "2026-01-01T00:00:00+02:00")), ApplyOutcome::Applied);
     let too_long = action(json!({"type": "chat/turnComplete", "turnId": "u", "duration": i64::MAX}));
-    assert!(matches!(state.reduce(&too_long), Outcome::Refused(Refused::Reducer(_))));
+    assert!(matches!(state.reduce(&too_long), ApplyOutcome::Refused(ApplyError::Reducer(_))));
     assert!(state.active_turn.is_some(), "a refused action changes nothing");
 }
 
 #[test]
 fn an_order_names_every_message_once() {
     let mut state = chat(&json!([]));
-    assert_eq!(whole_order(&state, &["x".to_owned()]), Vec::<String>::new());
+    assert_eq!(complete_queue_order(&state, &["x".to_owned()]), Vec::<String>::new());
     let queued = ["z", "a", "m"].map(|id| json!({"id": id, "message": {"text": id, "origin": {"kind": "user"}}}));
     state.queued_messages = serde_json::from_value(json!(queued)).unwrap();
     let wanted = ["m", "x", "m"].map(str::to_owned);
-    assert_eq!(whole_order(&state, &wanted), ["m", "z", "a"]);
+    assert_eq!(complete_queue_order(&state, &wanted), ["m", "z", "a"]);
 }
 
 #[test]
 fn an_action_of_another_channel_is_foreign() {
     let title = action(json!({"type": "terminal/titleChanged", "title": "x"}));
-    assert_eq!(chat(&json!([])).reduce(&title), Outcome::Foreign);
+    assert_eq!(chat(&json!([])).reduce(&title), ApplyOutcome::OutOfScope);
 }

@@ -5,62 +5,62 @@ use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalSessionClaim}
 use crate::uri;
 
 /// What has to be known about others.
-pub(crate) trait Others {
+pub(crate) trait ClaimContext {
     /// Whether a client of that name was here lately.
-    fn knows_client(&self, client: &str) -> bool;
+    fn is_known_client(&self, client: &str) -> bool;
     /// Whether that client is not here now.
-    fn is_away(&self, client: &str) -> bool;
+    fn is_client_away(&self, client: &str) -> bool;
     /// Whether there is such a session.
-    fn knows_session(&self, session: &str) -> bool;
+    fn has_session(&self, session: &str) -> bool;
 }
 
 /// Whether a client may make a terminal with this claim. The error is a sentence.
-pub(crate) fn may_begin(client: &str, claim: &TerminalClaim, others: &impl Others) -> Result<(), String> {
+pub(crate) fn check_new_claim(client: &str, claim: &TerminalClaim, others: &impl ClaimContext) -> Result<(), String> {
     match claim {
         TerminalClaim::Client(TerminalClientClaim { client_id }) if client_id != client => {
             Err("a client can claim a terminal for itself or for a session, not for another client".to_owned())
         }
         TerminalClaim::Client(_) => Ok(()),
-        TerminalClaim::Session(session) => check_session(session, others),
+        TerminalClaim::Session(session) => check_session_claim(session, others),
     }
 }
 
 /// Whether a client may pass a terminal on. Who holds it may; what a session holds, or somebody who is not here, anybody
 /// may take.
-pub(crate) fn may_pass(
+pub(crate) fn check_claim_transfer(
     client: &str,
     held: &TerminalClaim,
     next: &TerminalClaim,
-    others: &impl Others,
+    others: &impl ClaimContext,
 ) -> Result<(), String> {
     let holds = matches!(held, TerminalClaim::Client(holder) if holder.client_id == client);
     if let TerminalClaim::Client(holder) = held
         && !holds
-        && !others.is_away(&holder.client_id)
+        && !others.is_client_away(&holder.client_id)
     {
         return Err("another client holds the terminal; only that client can pass it on".to_owned());
     }
     match next {
         TerminalClaim::Client(next) if next.client_id == client => Ok(()),
         TerminalClaim::Client(_) if !holds => Err("a client can take a terminal for itself only".to_owned()),
-        TerminalClaim::Client(next) if !others.knows_client(&next.client_id) => {
+        TerminalClaim::Client(next) if !others.is_known_client(&next.client_id) => {
             Err("this host does not know the client that the terminal is passed on to".to_owned())
         }
         TerminalClaim::Client(_) => Ok(()),
-        TerminalClaim::Session(session) => check_session(session, others),
+        TerminalClaim::Session(session) => check_session_claim(session, others),
     }
 }
 
-fn check_session(claim: &TerminalSessionClaim, others: &impl Others) -> Result<(), String> {
-    if !others.knows_session(&claim.session) {
+fn check_session_claim(claim: &TerminalSessionClaim, others: &impl ClaimContext) -> Result<(), String> {
+    if !others.has_session(&claim.session) {
         return Err(format!("there is no session {}", claim.session));
     }
     if uri::session_of(&claim.chat).as_deref() != Some(claim.session.as_str()) || claim.chat == claim.session {
         return Err("the chat that claims the terminal is not one of the session's".to_owned());
     }
-    let long = |id: &Option<String>| id.as_ref().is_some_and(|id| id.len() > uri::MAX_URI);
+    let long = |id: &Option<String>| id.as_ref().is_some_and(|id| id.len() > uri::MAX_URI_BYTES);
     if long(&claim.turn_id) || long(&claim.tool_call_id) {
-        return Err(format!("the ids of a claim have at most {} bytes", uri::MAX_URI));
+        return Err(format!("the ids of a claim have at most {} bytes", uri::MAX_URI_BYTES));
     }
     Ok(())
 }
@@ -71,14 +71,14 @@ mod tests {
 
     struct Somebody;
 
-    impl Others for Somebody {
-        fn knows_client(&self, client: &str) -> bool {
+    impl ClaimContext for Somebody {
+        fn is_known_client(&self, client: &str) -> bool {
             client != "stranger"
         }
-        fn is_away(&self, client: &str) -> bool {
+        fn is_client_away(&self, client: &str) -> bool {
             client == "gone"
         }
-        fn knows_session(&self, session: &str) -> bool {
+        fn has_session(&self, session: &str) -> bool {
             session == "claude:/s"
         }
     }
@@ -96,7 +96,7 @@ mod tests {
     fn who_holds_a_terminal_decides() {
         let own = session("claude:/s", &uri::default_chat_uri("claude:/s"));
         let check = |held: &TerminalClaim, next: &TerminalClaim, fine: bool| {
-            assert_eq!(may_pass("me", held, next, &Somebody).is_ok(), fine, "{held:?} {next:?}");
+            assert_eq!(check_claim_transfer("me", held, next, &Somebody).is_ok(), fine, "{held:?} {next:?}");
         };
         check(&client("me"), &own, true);
         check(&client("me"), &client("me"), true);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_claim_names_oneself_or_a_chat_that_there_is() {
-        let fine = |claim: &TerminalClaim| may_begin("me", claim, &Somebody).is_ok();
+        let fine = |claim: &TerminalClaim| check_new_claim("me", claim, &Somebody).is_ok();
         assert!(fine(&client("me")) && !fine(&client("you")));
         assert!(fine(&session("claude:/s", &uri::default_chat_uri("claude:/s"))));
         assert!(!fine(&session("claude:/other", &uri::default_chat_uri("claude:/other"))));

@@ -6,13 +6,13 @@ use crate::{EngineError, uri};
 pub enum TerminalError {
     /// They are switched off.
     #[error("terminals are switched off on this host; its owner can allow them by `no-terminals = false`")]
-    Off,
+    Disabled,
     /// The URI names no terminal.
-    #[error("{0:?} cannot name a terminal; use {scheme}/<uuid>", scheme = uri::TERMINAL)]
-    Name(String),
+    #[error("{0:?} cannot name a terminal; use {scheme}/<uuid>", scheme = uri::TERMINAL_SCHEME)]
+    InvalidUri(String),
     /// The URI is taken.
     #[error("the terminal {0} exists already; choose another URI")]
-    Exists(String),
+    AlreadyExists(String),
     /// Nobody knows it.
     #[error("there is no terminal {0}")]
     NotFound(String),
@@ -27,7 +27,7 @@ pub enum TerminalError {
     Directory(#[from] ResourceError),
     /// The shell did not start.
     #[error("the shell could not be started: {0}")]
-    Shell(String),
+    ShellStartFailed(String),
     /// Something else.
     #[error(transparent)]
     Engine(#[from] EngineError),

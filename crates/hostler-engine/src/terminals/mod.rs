@@ -2,11 +2,11 @@
 //! end with the host at the latest.
 
 mod actor;
-mod calls;
 mod claim;
 mod error;
-mod port;
 mod screen;
+mod shell;
+mod tool_call_terminal;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,47 +17,47 @@ use ahp_types::actions::RootTerminalsChangedAction;
 use ahp_types::state::{
     TerminalClaim, TerminalInfo, TerminalLifecycleState, TerminalRunningLifecycleState, TerminalState,
 };
-use hostler_files::{Access, FileError, FileKind, path_of, uri_of};
-use hostler_store::{Batch, Durability, Entry};
-use hostler_terminal::{Nonce, Stream};
+use hostler_files::{FileAccess, FileError, FileKind, file_uri_to_path, path_to_file_uri};
+use hostler_store::{ActionEntry, Batch, BatchDurability};
+use hostler_terminal::{ShellNonce, ShellOutputParser};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-pub(crate) use calls::Printer;
 pub use error::TerminalError;
-pub use port::{Shell, ShellSpec, Shells, TerminalSize};
+pub use shell::{ShellLauncher, ShellSpec, TerminalShell, TerminalSize};
+pub(crate) use tool_call_terminal::ToolCallTerminal;
 
+use crate::broadcaster::Subscriber;
 use crate::host::Host;
-use crate::hub::Subscriber;
-use crate::resources::{ResourceError, Resources, Shelf};
+use crate::resources::{ResourceContext, ResourceError, Resources};
 use crate::session::Dispatch;
 use crate::state::Reduce as _;
 use crate::{Engine, EngineError, uri};
-use actor::{Actor, Input, Inputs};
-use screen::Screen;
+use actor::{TerminalActor, TerminalRequest, TerminalRequestSender};
+use screen::TerminalScreen;
 
 /// How many terminals there may be, if nobody says otherwise.
-pub const MAX_TERMINALS: usize = 32;
+pub const DEFAULT_MAX_TERMINALS: usize = 32;
 
 /// How much of a terminal's contents is kept, if nobody says otherwise.
-pub const SCROLLBACK: usize = 512 * 1024;
+pub const DEFAULT_SCROLLBACK_BYTES: usize = 512 * 1024;
 
 /// The largest terminal, in lines or characters of a line.
-const LARGEST: i64 = 2000;
+const MAX_TERMINAL_DIMENSION: i64 = 2000;
 
 /// How often the list of terminals may change because of what happens in them, in all of them together. Each change is the
 /// whole list, and is kept for clients that come back. Beginnings and ends are told at once.
-const TURN: Duration = Duration::from_millis(500);
+const LIST_PUBLISH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What terminals are made of.
 #[derive(Clone)]
 pub struct TerminalsConfig {
     /// Starts shells.
-    pub shells: Arc<dyn Shells>,
+    pub shell_launcher: Arc<dyn ShellLauncher>,
     /// How many terminals there may be, those that have ended and were not disposed of included.
-    pub max: usize,
+    pub max_terminals: usize,
     /// How many bytes of each one's contents are kept.
-    pub scrollback: usize,
+    pub scrollback_bytes: usize,
 }
 
 /// A wish for a terminal.
@@ -79,69 +79,69 @@ pub struct CreateTerminal {
 }
 
 /// All terminals, in the order of their beginning.
-pub(crate) struct Terminals {
+pub(crate) struct TerminalRegistry {
     /// Nothing if they are switched off.
     config: Option<TerminalsConfig>,
-    all: Mutex<Vec<Terminal>>,
+    terminals: Mutex<Vec<TerminalEntry>>,
     /// When the list may be told again for what happens in them.
-    turn: Mutex<Instant>,
+    next_list_publish: Mutex<Instant>,
 }
 
-struct Terminal {
+struct TerminalEntry {
     uri: Arc<str>,
     /// Nothing while its shell is being started.
-    live: Option<Live>,
+    live: Option<LiveTerminal>,
     /// Whether it shows what a call prints, and is nobody's shell.
-    of_call: bool,
+    is_tool_call: bool,
 }
 
-impl Terminal {
-    fn runs(&self) -> bool {
+impl TerminalEntry {
+    fn is_running(&self) -> bool {
         self.live.as_ref().is_some_and(|live| matches!(live.info.lifecycle, TerminalLifecycleState::Running(_)))
     }
 }
 
-struct Live {
-    inputs: Inputs,
+struct LiveTerminal {
+    requests: TerminalRequestSender,
     info: TerminalInfo,
 }
 
-impl Terminals {
+impl TerminalRegistry {
     pub(crate) fn new(config: Option<TerminalsConfig>) -> Self {
-        Self { config, all: Mutex::default(), turn: Mutex::new(Instant::now()) }
+        Self { config, terminals: Mutex::default(), next_list_publish: Mutex::new(Instant::now()) }
     }
 
-    pub(crate) fn are_offered(&self) -> bool {
+    pub(crate) fn are_enabled(&self) -> bool {
         self.config.is_some()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Terminal>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<TerminalEntry>> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn(&self) -> Instant {
-        *self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next_list_publish(&self) -> Instant {
+        *self.next_list_publish.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn knows(&self, channel: &str) -> bool {
-        self.inputs(channel).is_some()
+    pub(crate) fn contains(&self, channel: &str) -> bool {
+        self.request_sender(channel).is_some()
     }
 
-    fn inputs(&self, channel: &str) -> Option<Inputs> {
+    fn request_sender(&self, channel: &str) -> Option<TerminalRequestSender> {
         let all = self.lock();
         let found = all.iter().find(|terminal| *terminal.uri == *channel)?;
-        found.live.as_ref().map(|live| live.inputs.clone())
+        found.live.as_ref().map(|live| live.requests.clone())
     }
 
     /// What everybody is told of: those of calls only while they run, since nobody should have to dispose of them.
     fn list(&self) -> Vec<TerminalInfo> {
         let all = self.lock();
-        let listed = all.iter().filter(|terminal| !terminal.of_call || terminal.runs());
+        let listed = all.iter().filter(|terminal| !terminal.is_tool_call || terminal.is_running());
         listed.filter_map(|terminal| Some(terminal.live.as_ref()?.info.clone())).collect()
     }
 
     /// Notes what is listed of a terminal; tells whether that is new.
-    fn put(&self, info: TerminalInfo) -> bool {
+    fn update_info(&self, info: TerminalInfo) -> bool {
         let mut all = self.lock();
         let found = all.iter_mut().find(|terminal| *terminal.uri == *info.resource);
         let Some(live) = found.and_then(|terminal| terminal.live.as_mut()) else { return false };
@@ -154,16 +154,16 @@ impl Terminals {
     fn reserve(&self, uri: &Arc<str>, most: usize) -> Result<(), TerminalError> {
         let mut all = self.lock();
         if all.iter().any(|terminal| terminal.uri == *uri) {
-            return Err(TerminalError::Exists(uri.to_string()));
+            return Err(TerminalError::AlreadyExists(uri.to_string()));
         }
-        if all.iter().filter(|terminal| !terminal.of_call).count() >= most {
+        if all.iter().filter(|terminal| !terminal.is_tool_call).count() >= most {
             return Err(TerminalError::TooMany(most));
         }
-        all.push(Terminal { uri: Arc::clone(uri), live: None, of_call: false });
+        all.push(TerminalEntry { uri: Arc::clone(uri), live: None, is_tool_call: false });
         Ok(())
     }
 
-    fn begin(&self, uri: &Arc<str>, live: Live) {
+    fn activate(&self, uri: &Arc<str>, live: LiveTerminal) {
         if let Some(terminal) = self.lock().iter_mut().find(|terminal| terminal.uri == *uri) {
             terminal.live = Some(live);
         }
@@ -184,15 +184,15 @@ impl Terminals {
 }
 
 /// A place is given back unless its terminal has begun.
-struct Place<'a> {
-    terminals: &'a Terminals,
+struct TerminalReservation<'a> {
+    terminals: &'a TerminalRegistry,
     uri: &'a Arc<str>,
-    begun: bool,
+    is_activated: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for TerminalReservation<'_> {
     fn drop(&mut self) {
-        if !self.begun {
+        if !self.is_activated {
             self.terminals.remove(self.uri);
         }
     }
@@ -205,32 +205,35 @@ impl Engine {
     /// If there may be none, if its URI is taken, or if its shell cannot be started there. Then nothing of it is left.
     pub async fn create_terminal(&self, client: &str, wish: CreateTerminal) -> Result<(), TerminalError> {
         let host = &self.host;
-        let config = host.terminals.config.as_ref().ok_or(TerminalError::Off)?;
+        let config = host.terminals.config.as_ref().ok_or(TerminalError::Disabled)?;
         if !uri::is_terminal_uri(&wish.uri) {
-            return Err(TerminalError::Name(wish.uri));
+            return Err(TerminalError::InvalidUri(wish.uri));
         }
-        claim::may_begin(client, &wish.claim, &**host).map_err(TerminalError::Invalid)?;
-        let size = size(wish.cols, wish.rows).map_err(TerminalError::Invalid)?;
+        claim::check_new_claim(client, &wish.claim, &**host).map_err(TerminalError::Invalid)?;
+        let size = parse_size(wish.cols, wish.rows).map_err(TerminalError::Invalid)?;
         let name = wish.name.filter(|name| !name.is_empty());
-        if name.as_ref().is_some_and(|name| name.len() > actor::MAX_TITLE) {
-            return Err(TerminalError::Invalid(format!("a terminal's name has at most {} bytes", actor::MAX_TITLE)));
+        if name.as_ref().is_some_and(|name| name.len() > actor::MAX_TITLE_BYTES) {
+            return Err(TerminalError::Invalid(format!(
+                "a terminal's name has at most {} bytes",
+                actor::MAX_TITLE_BYTES
+            )));
         }
         let terminal: Arc<str> = wish.uri.into();
-        host.terminals.reserve(&terminal, config.max)?;
-        let mut place = Place { terminals: &host.terminals, uri: &terminal, begun: false };
+        host.terminals.reserve(&terminal, config.max_terminals)?;
+        let mut place = TerminalReservation { terminals: &host.terminals, uri: &terminal, is_activated: false };
 
-        let directory = self.directory(wish.directory.as_deref(), &wish.claim).await?;
-        let nonce = Nonce::new().map_err(|error| TerminalError::Shell(error.to_string()))?;
-        let cwd = uri_of(&directory).ok();
+        let directory = self.terminal_directory(wish.directory.as_deref(), &wish.claim).await?;
+        let nonce = ShellNonce::new().map_err(|error| TerminalError::ShellStartFailed(error.to_string()))?;
+        let cwd = path_to_file_uri(&directory).ok();
         let spec = ShellSpec { directory, size, nonce: nonce.clone() };
-        let shell = config.shells.open(spec).await.map_err(TerminalError::Shell)?;
+        let shell = config.shell_launcher.open(spec).await.map_err(TerminalError::ShellStartFailed)?;
         if host.stop.is_cancelled() {
-            shell.end().await;
+            shell.terminate().await;
             return Err(EngineError::Stopping.into());
         }
         let claim = wish.claim;
         let state = TerminalState {
-            title: name.clone().unwrap_or_else(|| config.shells.title()),
+            title: name.clone().unwrap_or_else(|| config.shell_launcher.default_title()),
             cwd,
             cols: Some(size.cols.into()),
             rows: Some(size.rows.into()),
@@ -246,21 +249,28 @@ impl Engine {
             claim: state.claim.clone(),
             lifecycle: state.lifecycle.clone(),
         };
-        let screen = Screen::new(state, config.scrollback, name.is_some());
+        let screen = TerminalScreen::new(state, config.scrollback_bytes, name.is_some());
         let (host, uri) = (Arc::clone(host), Arc::clone(&terminal));
-        let actor = Actor { host, uri, screen, shell: Some(shell), stream: Stream::new(nonce), of_call: false };
-        let (inputs, wanted) = actor::inputs();
+        let actor = TerminalActor {
+            host,
+            uri,
+            screen,
+            shell: Some(shell),
+            stream: ShellOutputParser::new(nonce),
+            is_tool_call: false,
+        };
+        let (inputs, wanted) = actor::request_channel();
         // Known before it lives, so that nothing of its life is missed.
-        self.host.terminals.begin(&terminal, Live { inputs, info });
+        self.host.terminals.activate(&terminal, LiveTerminal { requests: inputs, info });
         actor.spawn(wanted);
-        place.begun = true;
+        place.is_activated = true;
         // Its session may have gone while the shell was started, and then it did not take the terminal along.
-        if let Some(session) = self.host.lost(&claim) {
+        if let Some(session) = self.host.missing_claim_session(&claim) {
             let reason = format!("there is no session {session} any more");
             let _ = self.dispose_terminal(&terminal).await;
             return Err(TerminalError::Invalid(reason));
         }
-        self.host.tell_terminals().await;
+        self.host.publish_terminals().await;
         Ok(())
     }
 
@@ -270,9 +280,9 @@ impl Engine {
     /// If there is no such terminal.
     pub async fn dispose_terminal(&self, terminal: &str) -> Result<(), TerminalError> {
         let not_found = || TerminalError::NotFound(terminal.to_owned());
-        let inputs = self.host.terminals.inputs(terminal).ok_or_else(not_found)?;
+        let inputs = self.host.terminals.request_sender(terminal).ok_or_else(not_found)?;
         let (reply, disposed) = oneshot::channel();
-        inputs.send(Input::Dispose(reply)).await.map_err(|_| not_found())?;
+        inputs.send(TerminalRequest::Dispose(reply)).await.map_err(|_| not_found())?;
         disposed.await.map_err(|_| not_found())
     }
 
@@ -284,44 +294,44 @@ impl Engine {
     }
 
     /// Where a shell begins: where clients may read, like everything that they name.
-    async fn directory(&self, wanted: Option<&str>, claim: &TerminalClaim) -> Result<PathBuf, TerminalError> {
+    async fn terminal_directory(&self, wanted: Option<&str>, claim: &TerminalClaim) -> Result<PathBuf, TerminalError> {
         let host = &self.host;
         let Some(wanted) = wanted else {
             let home = match claim {
-                TerminalClaim::Session(claim) => host.shelf.places.home(&claim.session),
+                TerminalClaim::Session(claim) => host.resources.session_directories.primary_directory(&claim.session),
                 TerminalClaim::Client(_) => None,
             };
-            let home = home.and_then(|uri| path_of(&uri).ok());
+            let home = home.and_then(|uri| file_uri_to_path(&uri).ok());
             return Ok(home.unwrap_or_else(|| host.default_directory.clone()));
         };
         let default = host.default_directory.clone();
         let resources = Resources { host: Arc::clone(host) };
-        let look = move |shelf: &Shelf, path: &std::path::Path| {
+        let look = move |shelf: &ResourceContext, path: &std::path::Path| {
             if path == default {
                 return Ok(default);
             }
-            let found = shelf.roots().open(path)?.found().clone();
+            let found = shelf.roots().open(path)?.resolved().clone();
             match found.kind {
                 FileKind::Directory => Ok(found.path),
                 FileKind::File => Err(FileError::WrongKind),
             }
         };
-        let found: Result<PathBuf, ResourceError> = resources.act(wanted, Access::Read, look).await;
+        let found: Result<PathBuf, ResourceError> = resources.run_file_operation(wanted, FileAccess::Read, look).await;
         Ok(found?)
     }
 }
 
 /// What was typed may be a password: whoever typed it knows it, and nobody else needs to.
-pub(crate) fn without_typed(action: &mut StateAction) {
+pub(crate) fn strip_terminal_input(action: &mut StateAction) {
     if let StateAction::TerminalInput(input) = action {
         input.data.clear();
     }
 }
 
 /// A size that makes sense. The error is a sentence.
-fn size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, String> {
-    let within = |length: i64| u16::try_from(length).ok().filter(|_| (1..=LARGEST).contains(&length));
-    let sentence = || format!("a terminal has 1 to {LARGEST} columns and rows");
+fn parse_size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, String> {
+    let within = |length: i64| u16::try_from(length).ok().filter(|_| (1..=MAX_TERMINAL_DIMENSION).contains(&length));
+    let sentence = || format!("a terminal has 1 to {MAX_TERMINAL_DIMENSION} columns and rows");
     let cols = within(cols.unwrap_or(80)).ok_or_else(sentence)?;
     let rows = within(rows.unwrap_or(24)).ok_or_else(sentence)?;
     Ok(TerminalSize { cols, rows })
@@ -335,75 +345,77 @@ impl Host {
         token: u64,
     ) -> Result<(), EngineError> {
         let not_found = || EngineError::ChannelNotFound(channel.to_owned());
-        let inputs = self.terminals.inputs(channel).ok_or_else(not_found)?;
+        let inputs = self.terminals.request_sender(channel).ok_or_else(not_found)?;
         let (reply, subscribed) = oneshot::channel();
-        inputs.send(Input::Subscribe(subscriber, token, reply)).await.map_err(|_| not_found())?;
+        inputs.send(TerminalRequest::Subscribe(subscriber, token, reply)).await.map_err(|_| not_found())?;
         subscribed.await.map_err(|_| not_found())?
     }
 
     pub(crate) async fn dispatch_terminal(&self, dispatch: Dispatch) {
-        let Some(inputs) = self.terminals.inputs(&dispatch.channel) else { return };
-        if inputs.send(Input::Dispatch(Box::new(dispatch))).await.is_err() {
+        let Some(inputs) = self.terminals.request_sender(&dispatch.channel) else { return };
+        if inputs.send(TerminalRequest::Dispatch(Box::new(dispatch))).await.is_err() {
             tracing::debug!("a dispatch came too late");
         }
     }
 
     /// The session that a terminal is held by, if there is none of that name. One that is being disposed of takes along what
     /// was listed as its own before it is gone, so this is asked after that.
-    fn lost<'a>(&self, claim: &'a TerminalClaim) -> Option<&'a str> {
+    fn missing_claim_session<'a>(&self, claim: &'a TerminalClaim) -> Option<&'a str> {
         match claim {
-            TerminalClaim::Session(claim) if !self.sessions().knows(&claim.session) => Some(&claim.session),
+            TerminalClaim::Session(claim) if !self.sessions().contains(&claim.session) => Some(&claim.session),
             TerminalClaim::Session(_) | TerminalClaim::Client(_) => None,
         }
     }
 
     /// A terminal is over and gone.
-    async fn forget_terminal(&self, terminal: &str) {
+    async fn remove_terminal(&self, terminal: &str) {
         self.terminals.remove(terminal);
-        self.hub.close(terminal);
-        self.tell_terminals().await;
+        self.broadcaster.close_channel(terminal);
+        self.publish_terminals().await;
         // Another one may be called the same; nobody is to take the one for a continuation of the other.
-        self.hub.forget_terminals(self.store.sequencer().current());
+        self.broadcaster.discard_terminal_replay(self.store.sequencer().current_seq());
     }
 
     /// Clients that saw terminals of an earlier life hear that they are gone: what is replayed to them does not say so.
-    pub(crate) async fn forget_earlier_terminals(&self) {
-        if self.terminals.are_offered() && self.store.life().before > 0 {
+    pub(crate) async fn clear_earlier_terminals(&self) {
+        if self.terminals.are_enabled() && self.store.sequence_at_start().base_seq > 0 {
             let terminals = Vec::new();
-            self.tell_root(StateAction::RootTerminalsChanged(RootTerminalsChangedAction { terminals })).await;
+            self.publish_root_action(StateAction::RootTerminalsChanged(RootTerminalsChangedAction { terminals })).await;
         }
     }
 
     /// Tells which terminals there are, if that has changed. A restart takes them all, and no journal holds them.
-    pub(crate) async fn tell_terminals(&self) {
-        self.tell_terminals_from(None).await;
+    pub(crate) async fn publish_terminals(&self) {
+        self.publish_terminals_at(None).await;
     }
 
     /// Does the same for what happens in terminals, if it is time to; tells whether everybody has the list now.
-    async fn tell_terminals_in_turn(&self) -> bool {
-        self.tell_terminals_from(Some(Instant::now())).await
+    async fn publish_terminals_throttled(&self) -> bool {
+        self.publish_terminals_at(Some(Instant::now())).await
     }
 
-    async fn tell_terminals_from(&self, now: Option<Instant>) -> bool {
-        let mut state = self.root.lock().await;
+    async fn publish_terminals_at(&self, now: Option<Instant>) -> bool {
+        let mut state = self.root_channel.lock().await;
         let terminals = self.terminals.list();
         if state.terminals.as_ref() == Some(&terminals) {
             return true;
         }
         // Read under the lock of the state: of those who wait for their turn, one tells what all of them have to say.
-        if now.is_some_and(|now| now < self.terminals.turn()) {
+        if now.is_some_and(|now| now < self.terminals.next_list_publish()) {
             return false;
         }
-        *self.terminals.turn.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + TURN;
+        *self.terminals.next_list_publish.lock().unwrap_or_else(PoisonError::into_inner) =
+            Instant::now() + LIST_PUBLISH_INTERVAL;
         let action = StateAction::RootTerminalsChanged(RootTerminalsChangedAction { terminals });
         Arc::make_mut(&mut state).reduce(&action);
-        self.tell_root(action).await;
+        self.publish_root_action(action).await;
         true
     }
 
-    async fn tell_root(&self, action: StateAction) {
+    async fn publish_root_action(&self, action: StateAction) {
         let told = async {
-            let batch = Batch::new(None, Durability::Memory).entry(Entry::new(uri::ROOT.into(), action)?);
+            let batch = Batch::new(None, BatchDurability::Memory)
+                .entry(ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), action)?);
             self.store.sequencer().commit(batch).await
         };
         if let Err(error) = told.await {
@@ -412,16 +424,16 @@ impl Host {
     }
 }
 
-impl claim::Others for Host {
-    fn knows_client(&self, client: &str) -> bool {
-        self.hub.clients.knows(client)
+impl claim::ClaimContext for Host {
+    fn is_known_client(&self, client: &str) -> bool {
+        self.broadcaster.clients.contains(client)
     }
 
-    fn is_away(&self, client: &str) -> bool {
-        self.hub.clients.away_since(client).is_some()
+    fn is_client_away(&self, client: &str) -> bool {
+        self.broadcaster.clients.away_since(client).is_some()
     }
 
-    fn knows_session(&self, session: &str) -> bool {
-        self.sessions().knows(session)
+    fn has_session(&self, session: &str) -> bool {
+        self.sessions().contains(session)
     }
 }

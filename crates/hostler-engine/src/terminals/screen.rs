@@ -8,45 +8,45 @@ use ahp_types::actions::{
     TerminalCwdChangedAction, TerminalDataAction, TerminalExitedAction, TerminalTitleChangedAction,
 };
 use ahp_types::state::{TerminalContentPart, TerminalState};
-use hostler_files::uri_of;
-use hostler_terminal::{Mark, Piece, head_to_drop};
+use hostler_files::path_to_file_uri;
+use hostler_terminal::{ShellEvent, ShellOutput, scrollback_trim_bytes};
 
 use crate::state::Reduce as _;
 
 /// What a part of the contents takes beside its text.
-const PART: usize = 128;
+const CONTENT_PART_OVERHEAD_BYTES: usize = 128;
 
 /// The state of a terminal.
 #[derive(Debug)]
-pub(super) struct Screen {
+pub(super) struct TerminalScreen {
     pub(super) state: Arc<TerminalState>,
     /// How much of the contents is kept.
-    scrollback: usize,
+    scrollback_bytes: usize,
     /// Whether a person has named it: then programs do not.
-    pub(super) named: bool,
+    pub(super) has_user_title: bool,
     /// The command that runs, and since when (milliseconds since the epoch).
-    running: Option<(String, i64)>,
-    commands: u64,
+    running_command: Option<(String, i64)>,
+    command_count: u64,
     /// Whether the shell has told of itself.
-    detected: bool,
+    has_shell_integration: bool,
     /// The title that was told last.
-    title: String,
+    published_title: String,
     /// The directory that was told last.
-    directory: Option<String>,
+    published_directory: Option<String>,
 }
 
-impl Screen {
-    pub(super) fn new(state: TerminalState, scrollback: usize, named: bool) -> Self {
-        let (title, directory) = (state.title.clone(), state.cwd.clone());
+impl TerminalScreen {
+    pub(super) fn new(state: TerminalState, scrollback_bytes: usize, has_user_title: bool) -> Self {
+        let (published_title, published_directory) = (state.title.clone(), state.cwd.clone());
         Self {
             state: Arc::new(state),
-            scrollback,
-            named,
-            running: None,
-            commands: 0,
-            detected: false,
-            title,
-            directory,
+            scrollback_bytes,
+            has_user_title,
+            running_command: None,
+            command_count: 0,
+            has_shell_integration: false,
+            published_title,
+            published_directory,
         }
     }
 
@@ -54,49 +54,49 @@ impl Screen {
     pub(super) fn reduce(&mut self, action: &StateAction) {
         let state = Arc::make_mut(&mut self.state);
         state.reduce(action);
-        trim(&mut state.content, self.scrollback);
+        trim_content(&mut state.content, self.scrollback_bytes);
     }
 
     /// What a piece of output means, behind what is waiting to be told. `now` is in milliseconds since the epoch.
-    pub(super) fn hear(&mut self, piece: Piece, now: i64, waiting: &mut Vec<StateAction>) {
+    pub(super) fn apply_output(&mut self, piece: ShellOutput, now: i64, waiting: &mut Vec<StateAction>) {
         match piece {
-            Piece::Text(text) => match waiting.last_mut() {
+            ShellOutput::Text(text) => match waiting.last_mut() {
                 Some(StateAction::TerminalData(before)) => before.data.push_str(&text),
                 _ => waiting.push(StateAction::TerminalData(TerminalDataAction { data: text })),
             },
-            Piece::Title(title) => {
-                if !self.named && title != self.title {
-                    self.title.clone_from(&title);
+            ShellOutput::Title(title) => {
+                if !self.has_user_title && title != self.published_title {
+                    self.published_title.clone_from(&title);
                     waiting.push(StateAction::TerminalTitleChanged(TerminalTitleChangedAction { title }));
                 }
             }
-            Piece::Mark(mark) => {
-                if !std::mem::replace(&mut self.detected, true) {
+            ShellOutput::Event(mark) => {
+                if !std::mem::replace(&mut self.has_shell_integration, true) {
                     let available = TerminalCommandDetectionAvailableAction {};
                     waiting.push(StateAction::TerminalCommandDetectionAvailable(available));
                 }
-                self.mark(mark, now, waiting);
+                self.apply_mark(mark, now, waiting);
             }
         }
     }
 
-    fn mark(&mut self, mark: Mark, now: i64, waiting: &mut Vec<StateAction>) {
+    fn apply_mark(&mut self, mark: ShellEvent, now: i64, waiting: &mut Vec<StateAction>) {
         match mark {
-            Mark::Prompt => {}
-            Mark::Executed(command_line) => {
+            ShellEvent::PromptShown => {}
+            ShellEvent::CommandStarted(command_line) => {
                 // Its end was not told.
-                self.finish(None, now, waiting);
-                self.commands += 1;
-                let command_id = self.commands.to_string();
-                self.running = Some((command_id.clone(), now));
+                self.finish_command(None, now, waiting);
+                self.command_count += 1;
+                let command_id = self.command_count.to_string();
+                self.running_command = Some((command_id.clone(), now));
                 let executed = TerminalCommandExecutedAction { command_id, command_line, timestamp: now };
                 waiting.push(StateAction::TerminalCommandExecuted(executed));
             }
-            Mark::Finished(code) => self.finish(code.map(i64::from), now, waiting),
-            Mark::Directory(path) => {
-                let Ok(cwd) = uri_of(&path) else { return };
-                if self.directory.as_ref() != Some(&cwd) {
-                    self.directory = Some(cwd.clone());
+            ShellEvent::CommandFinished(code) => self.finish_command(code.map(i64::from), now, waiting),
+            ShellEvent::DirectoryChanged(path) => {
+                let Ok(cwd) = path_to_file_uri(&path) else { return };
+                if self.published_directory.as_ref() != Some(&cwd) {
+                    self.published_directory = Some(cwd.clone());
                     waiting.push(StateAction::TerminalCwdChanged(TerminalCwdChangedAction { cwd }));
                 }
             }
@@ -104,8 +104,8 @@ impl Screen {
     }
 
     /// The command that runs, if there is one, is over.
-    fn finish(&mut self, exit_code: Option<i64>, now: i64, waiting: &mut Vec<StateAction>) {
-        let Some((command_id, began)) = self.running.take() else { return };
+    fn finish_command(&mut self, exit_code: Option<i64>, now: i64, waiting: &mut Vec<StateAction>) {
+        let Some((command_id, began)) = self.running_command.take() else { return };
         let duration_ms = Some((now - began).max(0));
         let finished = TerminalCommandFinishedAction { command_id, exit_code, duration_ms };
         waiting.push(StateAction::TerminalCommandFinished(finished));
@@ -113,33 +113,34 @@ impl Screen {
 
     /// The shell has ended.
     pub(super) fn exit(&mut self, exit_code: Option<i64>, now: i64, waiting: &mut Vec<StateAction>) {
-        self.finish(None, now, waiting);
+        self.finish_command(None, now, waiting);
         waiting.push(StateAction::TerminalExited(TerminalExitedAction { exit_code }));
     }
 }
 
 /// How much a part takes.
-fn size(part: &TerminalContentPart) -> usize {
-    PART + match part {
-        TerminalContentPart::Unclassified(part) => part.value.len(),
-        TerminalContentPart::Command(part) => part.output.len() + part.command_line.len(),
-        TerminalContentPart::Unknown(_) => 0,
-    }
+fn part_size(part: &TerminalContentPart) -> usize {
+    CONTENT_PART_OVERHEAD_BYTES
+        + match part {
+            TerminalContentPart::Unclassified(part) => part.value.len(),
+            TerminalContentPart::Command(part) => part.output.len() + part.command_line.len(),
+            TerminalContentPart::Unknown(_) => 0,
+        }
 }
 
 /// Takes from the beginning what is too much, and a little more, so that this is seldom needed.
-fn trim(content: &mut Vec<TerminalContentPart>, most: usize) {
-    let total: usize = content.iter().map(size).sum();
+fn trim_content(content: &mut Vec<TerminalContentPart>, most: usize) {
+    let total: usize = content.iter().map(part_size).sum();
     if total <= most {
         return;
     }
     let mut excess = total - most + most / 8;
     let mut whole = 0;
     for part in content.iter().take(content.len().saturating_sub(1)) {
-        if size(part) > excess {
+        if part_size(part) > excess {
             break;
         }
-        excess -= size(part);
+        excess -= part_size(part);
         whole += 1;
     }
     content.drain(..whole);
@@ -148,7 +149,7 @@ fn trim(content: &mut Vec<TerminalContentPart>, most: usize) {
         Some(TerminalContentPart::Command(part)) => &mut part.output,
         _ => return,
     };
-    let cut = head_to_drop(text, excess);
+    let cut = scrollback_trim_bytes(text, excess);
     text.drain(..cut);
 }
 
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
     use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalLifecycleState, TerminalRunningLifecycleState};
 
-    fn screen(scrollback: usize) -> Screen {
+    fn screen(scrollback: usize) -> TerminalScreen {
         let state = TerminalState {
             title: "sh".into(),
             cwd: None,
@@ -169,13 +170,13 @@ mod tests {
             supports_command_detection: None,
             is_pty: Some(true),
         };
-        Screen::new(state, scrollback, false)
+        TerminalScreen::new(state, scrollback, false)
     }
 
-    fn hear(screen: &mut Screen, pieces: impl IntoIterator<Item = Piece>) -> Vec<String> {
+    fn hear(screen: &mut TerminalScreen, pieces: impl IntoIterator<Item = ShellOutput>) -> Vec<String> {
         let mut waiting = Vec::new();
         pieces.into_iter().enumerate().for_each(|(now, piece)| {
-            screen.hear(piece, i64::try_from(now).unwrap(), &mut waiting);
+            screen.apply_output(piece, i64::try_from(now).unwrap(), &mut waiting);
         });
         waiting.iter().for_each(|action| screen.reduce(action));
         waiting
@@ -184,12 +185,12 @@ mod tests {
             .collect()
     }
 
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.into())
+    fn text(text: &str) -> ShellOutput {
+        ShellOutput::Text(text.into())
     }
 
     /// All text, as somebody would see it who knows nothing of commands.
-    fn raw(screen: &Screen) -> String {
+    fn raw(screen: &TerminalScreen) -> String {
         let part = |part: &TerminalContentPart| match part {
             TerminalContentPart::Unclassified(part) => part.value.clone(),
             TerminalContentPart::Command(part) => part.output.clone(),
@@ -204,15 +205,15 @@ mod tests {
         let told = hear(
             &mut screen,
             [
-                Piece::Mark(Mark::Finished(Some(0))),
-                Piece::Mark(Mark::Directory("/a b".into())),
-                Piece::Mark(Mark::Prompt),
+                ShellOutput::Event(ShellEvent::CommandFinished(Some(0))),
+                ShellOutput::Event(ShellEvent::DirectoryChanged("/a b".into())),
+                ShellOutput::Event(ShellEvent::PromptShown),
                 text("$ "),
                 text("ls\r\n"),
-                Piece::Mark(Mark::Executed("ls".into())),
+                ShellOutput::Event(ShellEvent::CommandStarted("ls".into())),
                 text("out"),
-                Piece::Mark(Mark::Finished(Some(2))),
-                Piece::Mark(Mark::Directory("/a b".into())),
+                ShellOutput::Event(ShellEvent::CommandFinished(Some(2))),
+                ShellOutput::Event(ShellEvent::DirectoryChanged("/a b".into())),
                 text("$ "),
             ],
         );
@@ -231,7 +232,7 @@ mod tests {
     #[test]
     fn the_end_of_the_shell_ends_its_command() {
         let mut screen = screen(10_000);
-        hear(&mut screen, [Piece::Mark(Mark::Executed("exit 3".into()))]);
+        hear(&mut screen, [ShellOutput::Event(ShellEvent::CommandStarted("exit 3".into()))]);
         let mut waiting = Vec::new();
         screen.exit(Some(3), 9, &mut waiting);
         waiting.iter().for_each(|action| screen.reduce(action));
@@ -244,12 +245,12 @@ mod tests {
     fn titles_of_programs_are_taken_until_a_person_names_the_terminal() {
         let mut screen = screen(10_000);
         assert_eq!(
-            hear(&mut screen, [Piece::Title("vim".into()), Piece::Title("vim".into())]),
+            hear(&mut screen, [ShellOutput::Title("vim".into()), ShellOutput::Title("vim".into())]),
             ["terminal/titleChanged"]
         );
         assert_eq!(screen.state.title, "vim");
-        screen.named = true;
-        assert_eq!(hear(&mut screen, [Piece::Title("top".into())]), [] as [String; 0]);
+        screen.has_user_title = true;
+        assert_eq!(hear(&mut screen, [ShellOutput::Title("top".into())]), [] as [String; 0]);
     }
 
     #[test]
@@ -257,7 +258,7 @@ mod tests {
         let mut screen = screen(2000);
         for line in 0..1000 {
             hear(&mut screen, [text(&format!("{line} äöü\r\n"))]);
-            assert!(screen.state.content.iter().map(size).sum::<usize>() <= 2000);
+            assert!(screen.state.content.iter().map(part_size).sum::<usize>() <= 2000);
         }
         let raw = raw(&screen);
         assert!(raw.len() > 1000 && raw.ends_with("999 äöü\r\n"), "{raw}");
@@ -269,10 +270,16 @@ mod tests {
     fn many_commands_and_one_without_end_stay_bounded() {
         let mut screen = screen(4000);
         for _ in 0..500 {
-            hear(&mut screen, [Piece::Mark(Mark::Executed("true".into())), Piece::Mark(Mark::Finished(Some(0)))]);
+            hear(
+                &mut screen,
+                [
+                    ShellOutput::Event(ShellEvent::CommandStarted("true".into())),
+                    ShellOutput::Event(ShellEvent::CommandFinished(Some(0))),
+                ],
+            );
         }
         assert!(screen.state.content.len() < 40);
-        hear(&mut screen, [Piece::Mark(Mark::Executed("yes".into()))]);
+        hear(&mut screen, [ShellOutput::Event(ShellEvent::CommandStarted("yes".into()))]);
         for _ in 0..100 {
             hear(&mut screen, [text(&"y\r\n".repeat(100))]);
         }

@@ -1,6 +1,6 @@
 use hostler_driver::TurnOutcome;
 
-use super::{AgentPhase, Effect, End, Input, MessageId, Need, TurnId, TurnPhase};
+use super::{AgentPhase, AgentPreparation, QueuedMessageId, TurnEffect, TurnEndReason, TurnId, TurnInput, TurnPhase};
 
 /// The machine. See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,12 +8,12 @@ pub struct TurnMachine {
     turn: TurnPhase,
     agent: AgentPhase,
     /// What the agent is busy with answers no prompt.
-    unasked: bool,
-    head: Option<MessageId>,
+    is_agent_initiated: bool,
+    queue_head: Option<QueuedMessageId>,
     /// The queue waits for a person.
-    paused: bool,
+    queue_paused: bool,
     /// A turn is on its way into the store.
-    starting: bool,
+    turn_starting: bool,
     stopped: bool,
 }
 
@@ -22,10 +22,10 @@ impl Default for TurnMachine {
         Self {
             turn: TurnPhase::None,
             agent: AgentPhase::Absent,
-            unasked: false,
-            head: None,
-            paused: false,
-            starting: false,
+            is_agent_initiated: false,
+            queue_head: None,
+            queue_paused: false,
+            turn_starting: false,
             stopped: false,
         }
     }
@@ -33,39 +33,39 @@ impl Default for TurnMachine {
 
 impl TurnMachine {
     /// A machine whose queue waits for a person: nothing of an earlier life starts by itself.
-    pub fn restored(head: Option<MessageId>) -> Self {
-        Self { paused: head.is_some(), head, ..Self::default() }
+    pub fn restored(queue_head: Option<QueuedMessageId>) -> Self {
+        Self { queue_paused: queue_head.is_some(), queue_head, ..Self::default() }
     }
 
     /// What clients see.
-    pub fn turn(&self) -> &TurnPhase {
+    pub fn turn_phase(&self) -> &TurnPhase {
         &self.turn
     }
 
     /// What the process does.
-    pub fn agent(&self) -> AgentPhase {
+    pub fn agent_phase(&self) -> AgentPhase {
         self.agent
     }
 
     /// Whether what the agent says now answers the turn's own message. It may be busy with something of its own first, or
     /// still with a turn that is over.
     pub fn is_answering(&self) -> bool {
-        let asked = matches!(self.turn, TurnPhase::Running { own, .. } if own || !self.unasked);
+        let asked = matches!(self.turn, TurnPhase::Running { agent_initiated, .. } if agent_initiated || !self.is_agent_initiated);
         asked && self.agent == AgentPhase::Busy
     }
 
     /// Whether messages wait until a person says something.
-    pub fn is_paused(&self) -> bool {
-        self.paused && self.head.is_some()
+    pub fn is_queue_paused(&self) -> bool {
+        self.queue_paused && self.queue_head.is_some()
     }
 
     /// Whether a new turn can be accepted now.
-    pub fn can_accept(&self) -> bool {
-        !self.stopped && !self.starting && self.turn == TurnPhase::None
+    pub fn can_accept_turn(&self) -> bool {
+        !self.stopped && !self.turn_starting && self.turn == TurnPhase::None
     }
 
     /// Whether this turn can be cancelled now.
-    pub fn can_cancel(&self, turn: &str) -> bool {
+    pub fn can_cancel_turn(&self, turn: &str) -> bool {
         let living = match &self.turn {
             TurnPhase::Pending(id) | TurnPhase::Running { turn: id, .. } | TurnPhase::Local(id) => id == turn,
             TurnPhase::None | TurnPhase::Ending(_) => false,
@@ -74,353 +74,361 @@ impl TurnMachine {
     }
 
     /// Moves the machine and says what follows.
-    pub fn step<R>(&mut self, input: Input<R>) -> Vec<Effect<R>> {
+    pub fn step<R>(&mut self, input: TurnInput<R>) -> Vec<TurnEffect<R>> {
         if self.stopped {
             return self.step_stopped(input);
         }
         match input {
-            Input::Accepted { turn, need } => self.accepted(turn, need),
-            Input::AcceptedLocal(turn) => self.accepted_local(turn),
-            Input::LocalOver(turn) => self.local_over(turn),
-            Input::Queue { head, go_on } => {
-                self.head = head;
-                self.paused &= !go_on;
-                self.start_next()
+            TurnInput::Accepted { turn, preparation: need } => self.accept_turn(turn, need),
+            TurnInput::AcceptedLocal(turn) => self.accept_local_turn(turn),
+            TurnInput::LocalFinished(turn) => self.finish_local_turn(turn),
+            TurnInput::QueueChanged { head, resume: go_on } => {
+                self.queue_head = head;
+                self.queue_paused &= !go_on;
+                self.start_next_queued()
             }
-            Input::NotStarted => {
-                self.starting = false;
+            TurnInput::StartFailed => {
+                self.turn_starting = false;
                 Vec::new()
             }
-            Input::Cancelled(turn) => self.cancelled(&turn),
-            Input::Opened => self.opened(),
-            Input::OpenFailed(reason) => self.lost(reason, AgentPhase::Opening),
-            Input::Adapted => self.adapted(),
-            Input::NotAdapted => self.not_adapted(),
-            Input::Unsent { turn, reason } => self.unsent(&turn, reason),
-            Input::Reopen(turn) => self.reopen(&turn),
-            Input::Began => self.began(),
-            Input::BeganUnasked(reason) => self.began_unasked(reason),
-            Input::OwnTurn(turn) => self.own_turn(turn),
-            Input::Output => vec![if self.is_shown() { Effect::Show } else { Effect::Drop }],
-            Input::Split(next) => {
+            TurnInput::Cancelled(turn) => self.cancel_turn(&turn),
+            TurnInput::AgentOpened => self.finish_opening(),
+            TurnInput::AgentOpenFailed(reason) => self.lose_agent(reason, AgentPhase::Opening),
+            TurnInput::SettingsApplied => self.finish_applying_settings(),
+            TurnInput::SettingsRefused => self.reopen_after_refusal(),
+            TurnInput::PromptNotSent { turn, reason } => self.fail_unsent_turn(&turn, reason),
+            TurnInput::Reopen(turn) => self.reopen_for_turn(&turn),
+            TurnInput::PromptStarted => self.begin_prompt(),
+            TurnInput::AgentStartedByItself(reason) => self.begin_agent_work(reason),
+            TurnInput::AgentTurnAccepted(turn) => self.accept_agent_turn(turn),
+            TurnInput::Output => {
+                vec![if self.is_output_visible() { TurnEffect::PublishOutput } else { TurnEffect::DiscardOutput }]
+            }
+            TurnInput::Split(next) => {
                 if let TurnPhase::Running { turn, .. } = &mut self.turn {
                     *turn = next;
                 }
                 Vec::new()
             }
-            Input::Ended(outcome) => self.ended(outcome),
-            Input::GiveUp(reason) => self.give_up(reason),
-            Input::Distrusted(reason) => self.distrusted(reason),
-            Input::Gone(reason) => match self.agent {
+            TurnInput::AgentFinished(outcome) => self.finish_agent_work(outcome),
+            TurnInput::Abort(reason) => self.abort_turn(reason),
+            TurnInput::AbortAndClose(reason) => self.abort_and_close(reason),
+            TurnInput::AgentExited(reason) => match self.agent {
                 // The close in progress reports by itself.
                 AgentPhase::Closing | AgentPhase::Absent => Vec::new(),
-                phase => self.lost(reason, phase),
+                phase => self.lose_agent(reason, phase),
             },
-            Input::EndStored => {
+            TurnInput::EndStored => {
                 if matches!(self.turn, TurnPhase::Ending(_)) {
                     self.turn = TurnPhase::None;
                 }
-                self.start_next()
+                self.start_next_queued()
             }
-            Input::InterruptExpired => match self.agent {
-                AgentPhase::Interrupting => self.close(Effect::Close),
+            TurnInput::InterruptTimedOut => match self.agent {
+                AgentPhase::Interrupting => self.close_agent(TurnEffect::CloseNow),
                 _ => Vec::new(),
             },
-            Input::Prepare => match (&self.turn, self.agent) {
-                (TurnPhase::None, AgentPhase::Absent) if !self.starting => {
+            TurnInput::Prewarm => match (&self.turn, self.agent) {
+                (TurnPhase::None, AgentPhase::Absent) if !self.turn_starting => {
                     self.agent = AgentPhase::Opening;
-                    vec![Effect::Open]
+                    vec![TurnEffect::OpenAgent]
                 }
                 _ => Vec::new(),
             },
             // A turn that is accepted from now on waits for the close.
-            Input::Retire => match (&self.turn, self.agent) {
-                (TurnPhase::None, AgentPhase::Idle) if !self.starting => self.close(Effect::CloseGracefully),
-                (TurnPhase::None, AgentPhase::Opening) if !self.starting => self.close(Effect::Close),
+            TurnInput::RetireAgent => match (&self.turn, self.agent) {
+                (TurnPhase::None, AgentPhase::Idle) if !self.turn_starting => {
+                    self.close_agent(TurnEffect::CloseGracefully)
+                }
+                (TurnPhase::None, AgentPhase::Opening) if !self.turn_starting => self.close_agent(TurnEffect::CloseNow),
                 _ => Vec::new(),
             },
-            Input::Hold => {
-                if self.turn == TurnPhase::None && self.agent == AgentPhase::Absent && !self.starting {
+            TurnInput::BlockOpening => {
+                if self.turn == TurnPhase::None && self.agent == AgentPhase::Absent && !self.turn_starting {
                     self.agent = AgentPhase::Closing;
                 }
                 Vec::new()
             }
-            Input::Closed => self.closed(),
-            Input::Stop => self.stop(),
+            TurnInput::AgentClosed => self.finish_closing(),
+            TurnInput::Stop => self.stop(),
         }
     }
 
     // ── Turns begin ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn accepted<R>(&mut self, turn: TurnId, need: Need) -> Vec<Effect<R>> {
-        self.starting = false;
+    fn accept_turn<R>(&mut self, turn: TurnId, need: AgentPreparation) -> Vec<TurnEffect<R>> {
+        self.turn_starting = false;
         if self.turn != TurnPhase::None {
             return Vec::new();
         }
         // A person has said something, so what waits goes on after it.
-        self.paused = false;
+        self.queue_paused = false;
         self.turn = TurnPhase::Pending(turn);
         match (self.agent, need) {
-            (AgentPhase::Idle, Need::Reopen) => self.close(Effect::CloseGracefully),
+            (AgentPhase::Idle, AgentPreparation::Reopen) => self.close_agent(TurnEffect::CloseGracefully),
             // It was opened ahead, for another message than this one.
-            (AgentPhase::Opening, Need::Reopen | Need::Adapt) => self.close(Effect::Close),
-            (AgentPhase::Idle, Need::Adapt) => {
-                self.agent = AgentPhase::Adapting;
-                vec![Effect::Adapt]
+            (AgentPhase::Opening, AgentPreparation::Reopen | AgentPreparation::ApplySettings) => {
+                self.close_agent(TurnEffect::CloseNow)
             }
-            _ => self.proceed(),
+            (AgentPhase::Idle, AgentPreparation::ApplySettings) => {
+                self.agent = AgentPhase::ApplyingSettings;
+                vec![TurnEffect::ApplySettings]
+            }
+            _ => self.advance_pending_turn(),
         }
     }
 
-    fn accepted_local<R>(&mut self, turn: TurnId) -> Vec<Effect<R>> {
-        self.starting = false;
+    fn accept_local_turn<R>(&mut self, turn: TurnId) -> Vec<TurnEffect<R>> {
+        self.turn_starting = false;
         if self.turn != TurnPhase::None {
             return Vec::new();
         }
-        self.paused = false;
+        self.queue_paused = false;
         self.turn = TurnPhase::Local(turn.clone());
-        vec![Effect::RunLocal(turn)]
+        vec![TurnEffect::RunLocal(turn)]
     }
 
-    fn local_over<R>(&mut self, turn: TurnId) -> Vec<Effect<R>> {
+    fn finish_local_turn<R>(&mut self, turn: TurnId) -> Vec<TurnEffect<R>> {
         if self.turn != TurnPhase::Local(turn.clone()) {
             return Vec::new();
         }
-        if self.agent == AgentPhase::Busy && self.unasked {
+        if self.agent == AgentPhase::Busy && self.is_agent_initiated {
             // What the agent does by itself is shown in it, so it ends with that.
-            self.turn = TurnPhase::Running { turn, own: true };
+            self.turn = TurnPhase::Running { turn, agent_initiated: true };
             return Vec::new();
         }
-        self.end(turn, End::Agent(TurnOutcome::Completed { empty: false }))
+        self.end_turn(turn, TurnEndReason::AgentOutcome(TurnOutcome::Completed { empty: false }))
     }
 
     /// The next message that waits, if it may start by itself.
-    fn start_next<R>(&mut self) -> Vec<Effect<R>> {
-        match &self.head {
-            Some(head) if self.turn == TurnPhase::None && !self.paused && !self.starting => {
-                self.starting = true;
-                vec![Effect::StartQueued(head.clone())]
+    fn start_next_queued<R>(&mut self) -> Vec<TurnEffect<R>> {
+        match &self.queue_head {
+            Some(head) if self.turn == TurnPhase::None && !self.queue_paused && !self.turn_starting => {
+                self.turn_starting = true;
+                vec![TurnEffect::StartQueued(head.clone())]
             }
             _ => Vec::new(),
         }
     }
 
     /// Brings a pending turn as far as the agent's phase allows.
-    fn proceed<R>(&mut self) -> Vec<Effect<R>> {
+    fn advance_pending_turn<R>(&mut self) -> Vec<TurnEffect<R>> {
         let TurnPhase::Pending(turn) = &self.turn else { return Vec::new() };
         match self.agent {
             AgentPhase::Absent => {
                 self.agent = AgentPhase::Opening;
-                vec![Effect::Open]
+                vec![TurnEffect::OpenAgent]
             }
             AgentPhase::Idle => {
                 let turn = turn.clone();
-                self.turn = TurnPhase::Running { turn: turn.clone(), own: false };
+                self.turn = TurnPhase::Running { turn: turn.clone(), agent_initiated: false };
                 self.agent = AgentPhase::Busy;
-                self.unasked = false;
-                vec![Effect::Send(turn)]
+                self.is_agent_initiated = false;
+                vec![TurnEffect::SendPrompt(turn)]
             }
             AgentPhase::Opening
-            | AgentPhase::Adapting
+            | AgentPhase::ApplyingSettings
             | AgentPhase::Busy
             | AgentPhase::Interrupting
             | AgentPhase::Closing => Vec::new(),
         }
     }
 
-    fn opened<R>(&mut self) -> Vec<Effect<R>> {
+    fn finish_opening<R>(&mut self) -> Vec<TurnEffect<R>> {
         if self.agent != AgentPhase::Opening {
             // An attempt that was given up finished all the same; its close is under way.
             return Vec::new();
         }
         self.agent = AgentPhase::Idle;
-        self.proceed()
+        self.advance_pending_turn()
     }
 
-    fn adapted<R>(&mut self) -> Vec<Effect<R>> {
-        if self.agent != AgentPhase::Adapting {
+    fn finish_applying_settings<R>(&mut self) -> Vec<TurnEffect<R>> {
+        if self.agent != AgentPhase::ApplyingSettings {
             return Vec::new();
         }
         self.agent = AgentPhase::Idle;
-        self.proceed()
+        self.advance_pending_turn()
     }
 
-    fn not_adapted<R>(&mut self) -> Vec<Effect<R>> {
+    fn reopen_after_refusal<R>(&mut self) -> Vec<TurnEffect<R>> {
         match self.agent {
-            AgentPhase::Adapting => self.close(Effect::CloseGracefully),
+            AgentPhase::ApplyingSettings => self.close_agent(TurnEffect::CloseGracefully),
             _ => Vec::new(),
         }
     }
 
-    fn began<R>(&mut self) -> Vec<Effect<R>> {
+    fn begin_prompt<R>(&mut self) -> Vec<TurnEffect<R>> {
         match self.agent {
             AgentPhase::Busy => {
-                self.unasked = false;
+                self.is_agent_initiated = false;
                 Vec::new()
             }
             // Nobody waits for an answer, so it is the agent's own affair.
-            AgentPhase::Idle => self.began_unasked("The agent goes on by itself.".to_owned()),
+            AgentPhase::Idle => self.begin_agent_work("The agent goes on by itself.".to_owned()),
             _ => Vec::new(),
         }
     }
 
-    fn began_unasked<R>(&mut self, reason: String) -> Vec<Effect<R>> {
+    fn begin_agent_work<R>(&mut self, reason: String) -> Vec<TurnEffect<R>> {
         match (&self.turn, self.agent) {
-            (TurnPhase::None, AgentPhase::Idle) if !self.starting => {
+            (TurnPhase::None, AgentPhase::Idle) if !self.turn_starting => {
                 self.agent = AgentPhase::Busy;
-                self.unasked = true;
-                self.starting = true;
-                vec![Effect::StartOwn(reason)]
+                self.is_agent_initiated = true;
+                self.turn_starting = true;
+                vec![TurnEffect::StartAgentTurn(reason)]
             }
-            (_, AgentPhase::Idle | AgentPhase::Adapting) => {
+            (_, AgentPhase::Idle | AgentPhase::ApplyingSettings) => {
                 self.agent = AgentPhase::Busy;
-                self.unasked = true;
-                vec![Effect::Note(reason)]
+                self.is_agent_initiated = true;
+                vec![TurnEffect::NoteAgentWork(reason)]
             }
             // It began before it read our prompt.
-            (TurnPhase::Running { own: false, .. }, AgentPhase::Busy) if !self.unasked => {
-                self.unasked = true;
-                vec![Effect::Note(reason)]
+            (TurnPhase::Running { agent_initiated: false, .. }, AgentPhase::Busy) if !self.is_agent_initiated => {
+                self.is_agent_initiated = true;
+                vec![TurnEffect::NoteAgentWork(reason)]
             }
-            (_, AgentPhase::Busy) => vec![Effect::Note(reason)],
+            (_, AgentPhase::Busy) => vec![TurnEffect::NoteAgentWork(reason)],
             _ => Vec::new(),
         }
     }
 
-    fn own_turn<R>(&mut self, turn: TurnId) -> Vec<Effect<R>> {
-        self.starting = false;
+    fn accept_agent_turn<R>(&mut self, turn: TurnId) -> Vec<TurnEffect<R>> {
+        self.turn_starting = false;
         if self.turn == TurnPhase::None && self.agent == AgentPhase::Busy {
-            self.turn = TurnPhase::Running { turn, own: true };
+            self.turn = TurnPhase::Running { turn, agent_initiated: true };
             return Vec::new();
         }
         // It is shown already, so it has to end.
         self.turn = TurnPhase::Ending(turn.clone());
-        vec![Effect::End(turn, End::Agent(TurnOutcome::Completed { empty: false }))]
+        vec![TurnEffect::EndTurn(turn, TurnEndReason::AgentOutcome(TurnOutcome::Completed { empty: false }))]
     }
 
     /// Whether what the agent says belongs to a turn that clients see.
-    fn is_shown(&self) -> bool {
+    fn is_output_visible(&self) -> bool {
         match (&self.turn, self.agent) {
             (TurnPhase::Running { .. }, AgentPhase::Busy) => true,
-            (TurnPhase::Pending(_) | TurnPhase::Local(_), AgentPhase::Busy) => self.unasked,
+            (TurnPhase::Pending(_) | TurnPhase::Local(_), AgentPhase::Busy) => self.is_agent_initiated,
             _ => false,
         }
     }
 
     // ── Turns end ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn cancelled<R>(&mut self, turn: &str) -> Vec<Effect<R>> {
-        if !self.can_cancel(turn) {
+    fn cancel_turn<R>(&mut self, turn: &str) -> Vec<TurnEffect<R>> {
+        if !self.can_cancel_turn(turn) {
             return Vec::new();
         }
-        self.paused = true;
+        self.queue_paused = true;
         let was = std::mem::replace(&mut self.turn, TurnPhase::None);
         match (was, self.agent) {
             // What the agent does by itself belongs to nobody's turn now.
-            (TurnPhase::Local(_), AgentPhase::Busy) if self.unasked => {
+            (TurnPhase::Local(_), AgentPhase::Busy) if self.is_agent_initiated => {
                 self.agent = AgentPhase::Interrupting;
-                vec![Effect::StopLocal, Effect::Interrupt]
+                vec![TurnEffect::StopLocal, TurnEffect::Interrupt]
             }
-            (TurnPhase::Local(_), _) => vec![Effect::StopLocal],
+            (TurnPhase::Local(_), _) => vec![TurnEffect::StopLocal],
             // Its prompt is written, and the agent has not come to it: nobody could tell its answer from a later one.
-            (TurnPhase::Running { own: false, .. }, AgentPhase::Busy) if self.unasked => self.close(Effect::Close),
+            (TurnPhase::Running { agent_initiated: false, .. }, AgentPhase::Busy) if self.is_agent_initiated => {
+                self.close_agent(TurnEffect::CloseNow)
+            }
             (TurnPhase::Running { .. }, AgentPhase::Busy) => {
                 self.agent = AgentPhase::Interrupting;
-                vec![Effect::Interrupt]
+                vec![TurnEffect::Interrupt]
             }
-            (_, AgentPhase::Opening) => self.close(Effect::Close),
+            (_, AgentPhase::Opening) => self.close_agent(TurnEffect::CloseNow),
             _ => Vec::new(),
         }
     }
 
-    fn ended<R>(&mut self, outcome: TurnOutcome) -> Vec<Effect<R>> {
+    fn finish_agent_work<R>(&mut self, outcome: TurnOutcome) -> Vec<TurnEffect<R>> {
         match (&self.turn, self.agent) {
-            (TurnPhase::Running { own: false, .. }, AgentPhase::Busy) if self.unasked => {
+            (TurnPhase::Running { agent_initiated: false, .. }, AgentPhase::Busy) if self.is_agent_initiated => {
                 // Its own affair is over; our prompt comes next.
-                self.unasked = false;
+                self.is_agent_initiated = false;
                 Vec::new()
             }
             (TurnPhase::Running { turn, .. }, AgentPhase::Busy) => {
                 let turn = turn.clone();
                 self.agent = AgentPhase::Idle;
-                self.end(turn, End::Agent(outcome))
+                self.end_turn(turn, TurnEndReason::AgentOutcome(outcome))
             }
             (_, AgentPhase::Busy | AgentPhase::Interrupting) => {
                 self.agent = AgentPhase::Idle;
-                self.proceed()
+                self.advance_pending_turn()
             }
             _ => Vec::new(),
         }
     }
 
     /// The agent has nothing of the turn: it is as free as it was, and what it does by itself goes on.
-    fn unsent<R>(&mut self, unsent: &str, reason: R) -> Vec<Effect<R>> {
+    fn fail_unsent_turn<R>(&mut self, unsent: &str, reason: R) -> Vec<TurnEffect<R>> {
         match (&self.turn, self.agent) {
-            (TurnPhase::Running { turn, own: false }, AgentPhase::Busy) if turn == unsent => {
+            (TurnPhase::Running { turn, agent_initiated: false }, AgentPhase::Busy) if turn == unsent => {
                 let turn = turn.clone();
-                if !self.unasked {
+                if !self.is_agent_initiated {
                     self.agent = AgentPhase::Idle;
                 }
-                self.end(turn, End::Failed(reason))
+                self.end_turn(turn, TurnEndReason::Failed(reason))
             }
             // Its turn was cancelled meanwhile, and nobody will report the end of what never began.
             (_, AgentPhase::Interrupting) => {
                 self.agent = AgentPhase::Idle;
-                self.proceed()
+                self.advance_pending_turn()
             }
             _ => Vec::new(),
         }
     }
 
     /// Another agent has to take the turn, of which this one has nothing.
-    fn reopen<R>(&mut self, unsent: &str) -> Vec<Effect<R>> {
+    fn reopen_for_turn<R>(&mut self, unsent: &str) -> Vec<TurnEffect<R>> {
         match (&self.turn, self.agent) {
-            (TurnPhase::Running { turn, own: false }, AgentPhase::Busy) if turn == unsent => {
+            (TurnPhase::Running { turn, agent_initiated: false }, AgentPhase::Busy) if turn == unsent => {
                 self.turn = TurnPhase::Pending(turn.clone());
-                self.close(Effect::CloseGracefully)
+                self.close_agent(TurnEffect::CloseGracefully)
             }
             _ => Vec::new(),
         }
     }
 
-    fn end<R>(&mut self, turn: TurnId, end: End<R>) -> Vec<Effect<R>> {
+    fn end_turn<R>(&mut self, turn: TurnId, end: TurnEndReason<R>) -> Vec<TurnEffect<R>> {
         // After a failure a person looks first.
-        self.paused |= !matches!(end, End::Agent(TurnOutcome::Completed { .. }));
+        self.queue_paused |= !matches!(end, TurnEndReason::AgentOutcome(TurnOutcome::Completed { .. }));
         self.turn = TurnPhase::Ending(turn.clone());
-        vec![Effect::End(turn, end)]
+        vec![TurnEffect::EndTurn(turn, end)]
     }
 
-    fn give_up<R>(&mut self, reason: R) -> Vec<Effect<R>> {
+    fn abort_turn<R>(&mut self, reason: R) -> Vec<TurnEffect<R>> {
         let (TurnPhase::Running { turn, .. }, AgentPhase::Busy) = (&self.turn, self.agent) else { return Vec::new() };
         let turn = turn.clone();
         self.agent = AgentPhase::Interrupting;
-        let mut effects = vec![Effect::Interrupt];
-        effects.extend(self.end(turn, End::Failed(reason)));
+        let mut effects = vec![TurnEffect::Interrupt];
+        effects.extend(self.end_turn(turn, TurnEndReason::Failed(reason)));
         effects
     }
 
-    fn distrusted<R>(&mut self, reason: R) -> Vec<Effect<R>> {
-        use AgentPhase::{Adapting, Busy, Idle, Interrupting};
-        if !matches!(self.agent, Idle | Adapting | Busy | Interrupting) {
+    fn abort_and_close<R>(&mut self, reason: R) -> Vec<TurnEffect<R>> {
+        use AgentPhase::{ApplyingSettings, Busy, Idle, Interrupting};
+        if !matches!(self.agent, Idle | ApplyingSettings | Busy | Interrupting) {
             return Vec::new();
         }
-        let mut effects = self.close(Effect::Close);
+        let mut effects = self.close_agent(TurnEffect::CloseNow);
         if let TurnPhase::Running { turn, .. } = &self.turn {
             let turn = turn.clone();
-            effects.extend(self.end(turn, End::Failed(reason)));
+            effects.extend(self.end_turn(turn, TurnEndReason::Failed(reason)));
         }
         effects
     }
 
     // ── The agent goes ────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn close<R>(&mut self, how: Effect<R>) -> Vec<Effect<R>> {
+    fn close_agent<R>(&mut self, how: TurnEffect<R>) -> Vec<TurnEffect<R>> {
         self.agent = AgentPhase::Closing;
         vec![how]
     }
 
     /// The agent is not there (any more).
-    fn lost<R>(&mut self, reason: R, phase: AgentPhase) -> Vec<Effect<R>> {
+    fn lose_agent<R>(&mut self, reason: R, phase: AgentPhase) -> Vec<TurnEffect<R>> {
         if self.agent != phase {
             return Vec::new();
         }
@@ -428,47 +436,47 @@ impl TurnMachine {
         match (&self.turn, phase) {
             (TurnPhase::Running { turn, .. }, _) | (TurnPhase::Pending(turn), AgentPhase::Opening) => {
                 let turn = turn.clone();
-                self.end(turn, End::Failed(reason))
+                self.end_turn(turn, TurnEndReason::Failed(reason))
             }
             // A turn that was waiting for the lost agent to settle gets a new one.
-            _ => self.proceed(),
+            _ => self.advance_pending_turn(),
         }
     }
 
-    fn closed<R>(&mut self) -> Vec<Effect<R>> {
+    fn finish_closing<R>(&mut self) -> Vec<TurnEffect<R>> {
         if self.agent != AgentPhase::Closing {
             return Vec::new();
         }
         self.agent = AgentPhase::Absent;
-        self.proceed()
+        self.advance_pending_turn()
     }
 
-    fn stop<R>(&mut self) -> Vec<Effect<R>> {
+    fn stop<R>(&mut self) -> Vec<TurnEffect<R>> {
         self.stopped = true;
         let mut effects = Vec::new();
         match std::mem::replace(&mut self.turn, TurnPhase::None) {
             TurnPhase::Local(turn) => {
                 self.turn = TurnPhase::Ending(turn.clone());
-                effects.extend([Effect::StopLocal, Effect::End(turn, End::Cancelled)]);
+                effects.extend([TurnEffect::StopLocal, TurnEffect::EndTurn(turn, TurnEndReason::Cancelled)]);
             }
             TurnPhase::Pending(turn) | TurnPhase::Running { turn, .. } => {
                 self.turn = TurnPhase::Ending(turn.clone());
-                effects.push(Effect::End(turn, End::Cancelled));
+                effects.push(TurnEffect::EndTurn(turn, TurnEndReason::Cancelled));
             }
             other => self.turn = other,
         }
         if !matches!(self.agent, AgentPhase::Absent | AgentPhase::Closing) {
-            effects.extend(self.close(Effect::Close));
+            effects.extend(self.close_agent(TurnEffect::CloseNow));
         }
         effects
     }
 
     /// After a stop only what is still under way may finish.
-    fn step_stopped<R>(&mut self, input: Input<R>) -> Vec<Effect<R>> {
+    fn step_stopped<R>(&mut self, input: TurnInput<R>) -> Vec<TurnEffect<R>> {
         match input {
-            Input::EndStored => self.turn = TurnPhase::None,
-            Input::Closed => self.agent = AgentPhase::Absent,
-            Input::Output => return vec![Effect::Drop],
+            TurnInput::EndStored => self.turn = TurnPhase::None,
+            TurnInput::AgentClosed => self.agent = AgentPhase::Absent,
+            TurnInput::Output => return vec![TurnEffect::DiscardOutput],
             _ => {}
         }
         Vec::new()

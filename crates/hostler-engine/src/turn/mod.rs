@@ -31,7 +31,7 @@ pub use self::machine::TurnMachine;
 pub type TurnId = String;
 
 /// The id of a message that waits for its turn.
-pub type MessageId = String;
+pub type QueuedMessageId = String;
 
 /// What clients see.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum TurnPhase {
         /// The turn.
         turn: TurnId,
         /// Nobody asked for it: the agent began by itself.
-        own: bool,
+        agent_initiated: bool,
     },
     /// The host itself works on it; the agent has nothing to do with it.
     Local(TurnId),
@@ -63,7 +63,7 @@ pub enum AgentPhase {
     /// It waits for a prompt.
     Idle,
     /// It is being told how to work from now on.
-    Adapting,
+    ApplyingSettings,
     /// It works.
     Busy,
     /// It was told to stop and has not said that it did.
@@ -74,20 +74,20 @@ pub enum AgentPhase {
 
 /// What a live agent needs before it can take a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum AgentPreparation {
     /// Nothing: it works as it should.
-    Nothing,
+    None,
     /// To be told how to work from now on.
-    Adapt,
+    ApplySettings,
     /// To be closed and opened again.
     Reopen,
 }
 
 /// Why a turn is over.
 #[derive(Debug, Clone, PartialEq)]
-pub enum End<R> {
+pub enum TurnEndReason<R> {
     /// The agent said how.
-    Agent(TurnOutcome),
+    AgentOutcome(TurnOutcome),
     /// The host is going down, or the session is disposed.
     Cancelled,
     /// The agent could not be opened, or it died.
@@ -96,39 +96,39 @@ pub enum End<R> {
 
 /// What the actor tells the machine. `R` is the reason of a failure, opaque here.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Input<R> {
+pub enum TurnInput<R> {
     /// A turn was accepted and its acceptance is durable.
     Accepted {
         /// The turn.
         turn: TurnId,
         /// What the live agent, if there is one, needs first.
-        need: Need,
+        preparation: AgentPreparation,
     },
     /// A turn was accepted that the host itself works on, and its acceptance is durable.
     AcceptedLocal(TurnId),
     /// The host has done what such a turn wants.
-    LocalOver(TurnId),
+    LocalFinished(TurnId),
     /// The queue has changed.
-    Queue {
+    QueueChanged {
         /// Its first message.
-        head: Option<MessageId>,
+        head: Option<QueuedMessageId>,
         /// A person wants it to go on.
-        go_on: bool,
+        resume: bool,
     },
     /// A turn that the host wanted to start could not be accepted.
-    NotStarted,
+    StartFailed,
     /// The turn was cancelled; the cancellation is durable and published.
     Cancelled(TurnId),
     /// The agent is open and its handshake finished.
-    Opened,
+    AgentOpened,
     /// The agent could not be opened.
-    OpenFailed(R),
+    AgentOpenFailed(R),
     /// The agent works as it should from now on.
-    Adapted,
+    SettingsApplied,
     /// It cannot be told; it has to be opened anew.
-    NotAdapted,
+    SettingsRefused,
     /// The prompt of a turn could not be made, or came too late, so it was not written.
-    Unsent {
+    PromptNotSent {
         /// The turn.
         turn: TurnId,
         /// Why.
@@ -137,68 +137,68 @@ pub enum Input<R> {
     /// The prompt of this turn was not written to the agent, and another agent has to take the turn.
     Reopen(TurnId),
     /// The agent began to work on our prompt.
-    Began,
+    PromptStarted,
     /// The agent began to work without a prompt, for this reason.
-    BeganUnasked(String),
+    AgentStartedByItself(String),
     /// The turn that shows it is accepted, durable and published.
-    OwnTurn(TurnId),
+    AgentTurnAccepted(TurnId),
     /// The agent said something that belongs into the transcript.
     Output,
     /// What the agent does from here on belongs to another turn; this is durable and published.
     Split(TurnId),
     /// The agent's work is over.
-    Ended(TurnOutcome),
+    AgentFinished(TurnOutcome),
     /// It makes no sense to let the agent go on: end the turn now.
-    GiveUp(R),
+    Abort(R),
     /// The agent cannot be trusted to work under the policy that holds: end the turn and the process now.
-    Distrusted(R),
+    AbortAndClose(R),
     /// The process is gone.
-    Gone(R),
+    AgentExited(R),
     /// The turn's end is durable.
     EndStored,
     /// The agent did not react to an interrupt.
-    InterruptExpired,
+    InterruptTimedOut,
     /// Open an agent before there is a turn for it.
-    Prepare,
+    Prewarm,
     /// The agent is not needed: if it has no turn, close it.
-    Retire,
+    RetireAgent,
     /// There is no agent, and until [`Input::Closed`] none may be opened.
-    Hold,
+    BlockOpening,
     /// The tree is empty.
-    Closed,
+    AgentClosed,
     /// No more turns: dispose or shutdown.
     Stop,
 }
 
 /// What the actor has to do, in order.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Effect<R> {
+pub enum TurnEffect<R> {
     /// Make a turn of the queue's head, then say [`Input::Accepted`] or [`Input::NotStarted`].
-    StartQueued(MessageId),
+    StartQueued(QueuedMessageId),
     /// Make a turn for what the agent does by itself, then say [`Input::OwnTurn`] or [`Input::NotStarted`].
-    StartOwn(String),
+    StartAgentTurn(String),
     /// Say in the turn that the agent does something else first.
-    Note(String),
+    NoteAgentWork(String),
     /// Open an agent.
-    Open,
+    OpenAgent,
     /// Tell the agent how to work from now on, then say [`Input::Adapted`] or [`Input::NotAdapted`].
-    Adapt,
+    ApplySettings,
     /// Write this turn's prompt to the agent.
-    Send(TurnId),
+    SendPrompt(TurnId),
     /// Do what this turn wants, then say [`Input::LocalOver`].
     RunLocal(TurnId),
     /// End whatever the host does for turns.
     StopLocal,
     /// Put the output into the transcript.
-    Show,
+    PublishOutput,
     /// Forget the output: its turn is over.
-    Drop,
+    DiscardOutput,
     /// Ask the agent to stop, and start the clock.
     Interrupt,
     /// End the tree now (this also gives up an attempt to open).
-    Close,
+    CloseNow,
     /// End the tree politely; the conversation is continued by another process.
     CloseGracefully,
     /// Store and publish the turn's end, then say [`Input::EndStored`].
-    End(TurnId, End<R>),
+    EndTurn(TurnId, TurnEndReason<R>),
 }

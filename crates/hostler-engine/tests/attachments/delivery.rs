@@ -1,20 +1,20 @@
 use ahp_types::state::PendingMessageKind;
-use hostler_attachments::{Block, ImageType};
+use hostler_attachments::{AttachmentBlock, ImageType};
 use hostler_driver::{DriverEvent, TurnOutcome};
 use serde_json::json;
 
-use crate::bench::{embedded, pending, png, starts, with};
 use crate::common::{Rig, SESSION};
+use crate::helpers::{embedded, pending, png, starts, with};
 
 fn kinds(prompt: &hostler_driver::Prompt) -> Vec<String> {
-    let kind = |block: &Block| match block {
-        Block::Image { media_type, data } => {
+    let kind = |block: &AttachmentBlock| match block {
+        AttachmentBlock::Image { image_type: media_type, data } => {
             assert_eq!((*media_type, data.as_ref()), (ImageType::Png, png().as_slice()));
             "image".to_owned()
         }
-        Block::Text { title, text } => format!("{title}: {text}"),
-        Block::References(text) => text.to_string(),
-        Block::Pdf { title, .. } => title.to_string(),
+        AttachmentBlock::Text { title, text } => format!("{title}: {text}"),
+        AttachmentBlock::References(text) => text.to_string(),
+        AttachmentBlock::Pdf { title, .. } => title.to_string(),
     };
     prompt.blocks().iter().map(kind).collect()
 }
@@ -23,11 +23,11 @@ fn kinds(prompt: &hostler_driver::Prompt) -> Vec<String> {
 async fn contents_reach_the_agent_and_clients_see_their_names() {
     let attached = [embedded("dir/shot.png", &png()), embedded("notes.txt", b"remember")];
     let (mut rig, mut listener) = Rig::begun_with(&attached).await;
-    let mut agent = rig.starts.next().await.succeed();
-    let prompt = agent.whole_prompt().await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    let prompt = agent.next_full_prompt().await;
     assert_eq!(prompt.expose(), "look");
     assert_eq!(kinds(&prompt), ["image", "notes.txt: remember"]);
-    agent.answer(1, "a", "b").await;
+    agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
 
     let shown = serde_json::to_value(listener.attached()).unwrap();
@@ -46,8 +46,8 @@ async fn contents_reach_the_agent_and_clients_see_their_names() {
 async fn a_message_without_words_is_named_after_its_first_file() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.attach(starts("t1", with("  ", &[embedded("a/shot.png", &png())]))).await;
-    let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(kinds(&agent.whole_prompt().await), ["image"]);
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(kinds(&agent.next_full_prompt().await), ["image"]);
     listener.until("session/titleChanged").await;
     assert_eq!(listener.session.as_ref().unwrap().title, "shot.png");
     rig.engine.shutdown().await;
@@ -80,11 +80,11 @@ async fn a_queued_message_keeps_what_is_attached_across_a_restart() {
     let mut listener = rig.listen(SESSION).await;
     // A person says something, and what waits goes on behind it.
     rig.say(SESSION, "t2", "go on").await;
-    let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(agent.prompt().await, "go on");
-    agent.answer(1, "a", "b").await;
-    assert_eq!(kinds(&agent.whole_prompt().await), ["image"]);
-    agent.answer(2, "a", "b").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "go on");
+    agent.emit_answer(1, "a", "b").await;
+    assert_eq!(kinds(&agent.next_full_prompt().await), ["image"]);
+    agent.emit_answer(2, "a", "b").await;
     listener.until("chat/turnComplete").await;
     rig.engine.shutdown().await;
 }
@@ -92,13 +92,13 @@ async fn a_queued_message_keeps_what_is_attached_across_a_restart() {
 #[tokio::test]
 async fn a_turn_that_never_reached_the_agent_is_sent_whole_when_it_is_resumed() {
     let (mut rig, mut listener) = Rig::begun_with(&[embedded("shot.png", &png())]).await;
-    drop(rig.starts.next().await);
+    drop(rig.starts.next_start().await);
     listener.until("chat/error").await;
     let resume = json!({ "type": "chat/turnResume", "turnId": "t1" });
     let chat = hostler_engine::default_chat_uri(SESSION);
     rig.engine.dispatch(crate::common::wish(&chat, 0, resume, None)).await;
-    let mut agent = rig.starts.next().await.succeed();
-    let prompt = agent.whole_prompt().await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    let prompt = agent.next_full_prompt().await;
     assert_eq!((prompt.expose(), kinds(&prompt)), ("look", vec!["image".to_owned()]));
     rig.engine.shutdown().await;
 }
@@ -106,16 +106,16 @@ async fn a_turn_that_never_reached_the_agent_is_sent_whole_when_it_is_resumed() 
 #[tokio::test]
 async fn words_for_the_running_turn_bring_what_is_attached_to_them() {
     let (rig, mut listener, agent) = Rig::asked().await;
-    agent.emit(DriverEvent::TurnBegan(hostler_driver::TurnCause::Prompt)).await;
+    agent.emit(DriverEvent::TurnStarted(hostler_driver::TurnCause::Prompt)).await;
     rig.attach(pending(PendingMessageKind::Steering, "s", with("see", &[embedded("shot.png", &png())]))).await;
     listener.until("chat/pendingMessageSet").await;
-    let steer = agent.steered().await;
-    assert_eq!((steer.text.expose(), kinds(&steer.text)), ("see", vec!["image".to_owned()]));
+    let steer = agent.wait_steered().await;
+    assert_eq!((steer.prompt.expose(), kinds(&steer.prompt)), ("see", vec!["image".to_owned()]));
     // It was not told, so it is the next message.
-    agent.end(TurnOutcome::Completed { empty: false }).await;
+    agent.end_turn(TurnOutcome::Completed { empty: false }).await;
     listener.until("chat/turnStarted").await;
     let mut agent = agent;
-    let prompt = agent.whole_prompt().await;
+    let prompt = agent.next_full_prompt().await;
     assert_eq!((prompt.expose(), kinds(&prompt)), ("see", vec!["image".to_owned()]));
     rig.engine.shutdown().await;
 }
@@ -123,18 +123,18 @@ async fn words_for_the_running_turn_bring_what_is_attached_to_them() {
 #[tokio::test]
 async fn a_turn_that_is_cancelled_before_its_files_are_read_leaves_the_agent_free() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
-    agent.answer(1, "a", "b").await;
+    agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     rig.attach(starts("t2", with("look", &[embedded("shot.png", &png())]))).await;
     rig.cancel(SESSION, "t2").await;
     rig.say(SESSION, "t3", "something else").await;
     // Whether the picture was written or not is a race; that the next message is answered is not.
-    let mut prompt = agent.whole_prompt().await;
+    let mut prompt = agent.next_full_prompt().await;
     if prompt.expose() == "look" {
-        agent.end(TurnOutcome::Interrupted).await;
-        prompt = agent.whole_prompt().await;
+        agent.end_turn(TurnOutcome::Interrupted).await;
+        prompt = agent.next_full_prompt().await;
     }
     assert_eq!((prompt.expose(), prompt.blocks().len()), ("something else", 0));
-    assert_eq!(rig.starts.count(), 1);
+    assert_eq!(rig.starts.open_count(), 1);
     rig.engine.shutdown().await;
 }

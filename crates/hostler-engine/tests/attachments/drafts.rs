@@ -5,8 +5,8 @@ use ahp_types::actions::ChatDraftChangedAction;
 use ahp_types::state::Message;
 use serde_json::json;
 
-use crate::bench::{embedded, png, resource, starts, with};
 use crate::common::{Options, Rig, SESSION};
+use crate::helpers::{embedded, png, resource, starts, with};
 
 fn draft(message: Message) -> StateAction {
     StateAction::ChatDraftChanged(ChatDraftChangedAction { draft: Some(message) })
@@ -30,8 +30,8 @@ async fn a_draft_names_what_is_attached_to_it_and_becomes_a_message() {
 
     let first = attached[0].clone();
     rig.attach(starts("t1", with("done", &[first]))).await;
-    let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(agent.whole_prompt().await.blocks().len(), 1);
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_full_prompt().await.blocks().len(), 1);
     listener.until("chat/turnStarted").await;
     assert_eq!(serde_json::to_value(listener.attached()).unwrap()[0]["contentType"], "image/png");
     rig.engine.shutdown().await;

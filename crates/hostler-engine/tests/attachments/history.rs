@@ -3,12 +3,12 @@
 use ahp_types::state::PendingMessageKind;
 use hostler_driver::DriverEvent;
 
-use crate::bench::{embedded, pending, png, starts, with};
 use crate::common::{Options, Rig, SESSION};
+use crate::helpers::{embedded, pending, png, starts, with};
 
 async fn at_most(images: usize) -> Rig {
     let mut options = Options::default();
-    options.attachments.images = images;
+    options.attachments.images_per_request = images;
     let rig = Rig::start_with(options).await;
     rig.create(SESSION);
     rig
@@ -23,20 +23,20 @@ async fn pictures_that_were_sent_before_count_until_the_conversation_is_compacte
     let mut rig = at_most(3).await;
     let mut listener = rig.listen(SESSION).await;
     rig.attach(starts("t1", with("look", &pictures(2)))).await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
-    agent.answer(1, "a", "b").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
+    agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     rig.attach(starts("t2", with("more", &pictures(2)))).await;
     let reason = listener.refusal().await;
     assert!(reason.contains("attachment_payload_too_large") && reason.to_lowercase().contains("compact"), "{reason}");
     rig.attach(starts("t2", with("more", &pictures(1)))).await;
-    agent.prompt().await;
-    agent.emit(DriverEvent::CompactionFinished { before: None, after: None }).await;
-    agent.answer(2, "a", "b").await;
+    agent.next_prompt().await;
+    agent.emit(DriverEvent::CompactionFinished { tokens_before: None, tokens_after: None }).await;
+    agent.emit_answer(2, "a", "b").await;
     listener.until("chat/turnComplete").await;
     rig.attach(starts("t3", with("again", &pictures(3)))).await;
-    assert_eq!(agent.whole_prompt().await.blocks().len(), 3);
+    assert_eq!(agent.next_full_prompt().await.blocks().len(), 3);
     rig.engine.shutdown().await;
 }
 
@@ -45,8 +45,8 @@ async fn a_queued_message_that_no_longer_fits_fails_by_name_and_does_not_count_i
     let mut rig = at_most(3).await;
     let mut listener = rig.listen(SESSION).await;
     rig.attach(starts("t1", with("look", &pictures(1)))).await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
     // What runs counts, what waits may still be taken back.
     let queue = |id: &str, text: &str, count| pending(PendingMessageKind::Queued, id, with(text, &pictures(count)));
     rig.attach(queue("q0", "never", 3)).await;
@@ -55,17 +55,17 @@ async fn a_queued_message_that_no_longer_fits_fails_by_name_and_does_not_count_i
         rig.attach(queue(id, text, count)).await;
         listener.until("chat/pendingMessageSet").await;
     }
-    agent.answer(1, "a", "b").await;
-    assert_eq!(agent.whole_prompt().await.expose(), "first");
-    agent.answer(2, "a", "b").await;
+    agent.emit_answer(1, "a", "b").await;
+    assert_eq!(agent.next_full_prompt().await.expose(), "first");
+    agent.emit_answer(2, "a", "b").await;
     listener.until("chat/error attachment_payload_too_large").await;
     assert_eq!(listener.attached().len(), 2, "the message stays");
     assert!(!agent.is_closed(), "the agent is as free as it was");
     // As after any failure, a person looks first; then the queue goes on.
     rig.say(SESSION, "t2", "go on").await;
-    assert_eq!(agent.prompt().await, "go on");
-    agent.answer(3, "a", "b").await;
-    assert_eq!(agent.whole_prompt().await.expose(), "fine");
-    assert_eq!(rig.starts.count(), 1);
+    assert_eq!(agent.next_prompt().await, "go on");
+    agent.emit_answer(3, "a", "b").await;
+    assert_eq!(agent.next_full_prompt().await.expose(), "fine");
+    assert_eq!(rig.starts.open_count(), 1);
     rig.engine.shutdown().await;
 }

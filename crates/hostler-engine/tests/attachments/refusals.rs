@@ -1,8 +1,8 @@
 use ahp_types::state::{ModelSelection, PendingMessageKind};
 use serde_json::json;
 
-use crate::bench::{embedded, pending, png, resource, starts, with};
 use crate::common::{Options, Rig, SESSION};
+use crate::helpers::{embedded, pending, png, resource, starts, with};
 
 #[tokio::test]
 async fn one_bad_file_among_five_stops_them_all_and_each_is_named() {
@@ -21,15 +21,15 @@ async fn one_bad_file_among_five_stops_them_all_and_each_is_named() {
         assert!(reason.contains(word), "{word} in {reason}");
     }
     assert!(!reason.contains("dir/") && !reason.contains("a.png") && !reason.contains("c.txt"), "{reason}");
-    assert_eq!(rig.starts.count(), 0);
+    assert_eq!(rig.starts.open_count(), 0);
     assert!(!rig.listed().contains(&SESSION.to_owned()));
     assert!(listener.chat.as_ref().unwrap().active_turn.is_none());
 
     // The same message is taken once it is mended.
     attached.retain(|attachment| ["a.png", "c.txt"].contains(&attachment["label"].as_str().unwrap()));
     rig.attach(starts("t1", with("look", &attached))).await;
-    let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(agent.whole_prompt().await.blocks().len(), 2);
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_full_prompt().await.blocks().len(), 2);
     rig.engine.shutdown().await;
 }
 
@@ -64,14 +64,14 @@ async fn a_message_that_is_more_than_the_agent_takes_is_refused() {
     let (mut rig, mut listener) = Rig::with_session().await;
     // As the fake agent counts: the words and the picture.
     let size = "look".len() + png().len();
-    rig.starts.limit_prompts(size - 1);
+    rig.starts.set_max_prompt_bytes(size - 1);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
     let reason = listener.refusal().await;
     let sentence = format!("would be {size} bytes for the agent, which takes {}", size - 1);
     assert!(reason.contains(&sentence) && reason.contains("attachment_payload_too_large"), "{reason}");
-    rig.starts.limit_prompts(size);
+    rig.starts.set_max_prompt_bytes(size);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
-    rig.starts.next().await.succeed().prompt().await;
+    rig.starts.next_start().await.succeed().next_prompt().await;
     rig.engine.shutdown().await;
 }
 
@@ -95,13 +95,13 @@ async fn a_turn_whose_file_is_gone_from_the_store_ends_with_its_name_and_the_ses
     let mut rig = rig.crash().await;
     let mut listener = rig.listen(SESSION).await;
     rig.say(SESSION, "t2", "go on").await;
-    let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(agent.prompt().await, "go on");
-    agent.answer(1, "a", "b").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "go on");
+    agent.emit_answer(1, "a", "b").await;
     listener.until("chat/error attachment_artifact_missing").await;
     assert_eq!(listener.attached().len(), 1, "the message stays");
     rig.say(SESSION, "t3", "still there?").await;
-    assert_eq!(agent.prompt().await, "still there?");
+    assert_eq!(agent.next_prompt().await, "still there?");
     rig.engine.shutdown().await;
 }
 
@@ -115,10 +115,10 @@ async fn a_model_that_takes_no_pictures_gets_none_and_the_rest_is_not_sent_eithe
     let reason = listener.refusal().await;
     assert!(reason.contains("a.png: Blind takes no pictures"), "{reason}");
     assert!(reason.contains("attachment_model_unsupported") && !reason.contains("c.txt"), "{reason}");
-    assert_eq!(rig.starts.count(), 0);
+    assert_eq!(rig.starts.open_count(), 0);
 
     rig.attach(starts("t1", with("look", &attached))).await;
-    let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(agent.whole_prompt().await.blocks().len(), 2, "another model takes them");
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_full_prompt().await.blocks().len(), 2, "another model takes them");
     rig.engine.shutdown().await;
 }

@@ -4,9 +4,9 @@ use ahp_types::state::PendingMessageKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::bench::{embedded, pending, starts, with};
 use crate::common::Rig;
 use crate::common::log::Log;
+use crate::helpers::{embedded, pending, starts, with};
 
 const SECRET: &str = "c0nfid3ntial-contents-of-a-file-that-nobody-may-find-anywhere";
 
@@ -18,16 +18,16 @@ async fn contents_are_in_no_journal_snapshot_envelope_or_log() {
     let secret = embedded("h1dden-directory/file.txt", SECRET.as_bytes());
     let broken = embedded("broken.bin", &[SECRET.as_bytes(), &[0xff, 0x00, 0xfe]].concat());
     let (mut rig, mut listener) = Rig::begun_with(std::slice::from_ref(&secret)).await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
     rig.attach(pending(PendingMessageKind::Queued, "q", with("next", std::slice::from_ref(&secret)))).await;
     listener.until("chat/pendingMessageSet").await;
     rig.attach(pending(PendingMessageKind::Queued, "r", with("bad", &[secret, broken.clone()]))).await;
     let reason = listener.refusal().await;
     assert!(reason.contains("broken.bin") && !reason.contains("h1dden"), "{reason}");
-    agent.answer(1, "a", "b").await;
-    agent.prompt().await;
-    agent.answer(2, "a", "b").await;
+    agent.emit_answer(1, "a", "b").await;
+    agent.next_prompt().await;
+    agent.emit_answer(2, "a", "b").await;
     listener.until("chat/turnComplete").await;
     listener.until("chat/turnComplete").await;
     rig.attach(starts("t9", with("", &[broken]))).await;

@@ -7,22 +7,22 @@ use std::process::Stdio;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_engine::{CommandEnd, CommandSpec, Commands, Program, RunningCommand};
+use hostler_engine::{CommandExit, CommandProgram, CommandRunner, CommandSpec, RunningCommand};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 pub struct PlainCommands;
 
-impl Commands for PlainCommands {
+impl CommandRunner for PlainCommands {
     fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, String>> {
         async move {
             let mut command = match spec.program {
-                Program::Shell(line) => {
+                CommandProgram::Shell(line) => {
                     let mut command = Command::new("/bin/sh");
                     command.args(["-c", "exec 2>&1; exec /bin/sh -c \"$1\"", "sh", &line]);
                     command
                 }
-                Program::Named(name, arguments) => {
+                CommandProgram::Named(name, arguments) => {
                     let mut command = Command::new(name);
                     command.args(arguments);
                     command
@@ -47,15 +47,15 @@ impl RunningCommand for Plain {
         async { self.output.next_line().await.ok().flatten().map(Bytes::from) }.boxed()
     }
 
-    fn ended(&mut self) -> BoxFuture<'_, CommandEnd> {
+    fn wait(&mut self) -> BoxFuture<'_, CommandExit> {
         async {
             let status = self.child.wait().await;
-            status.ok().and_then(|status| status.code()).map_or(CommandEnd::Signal(9), CommandEnd::Code)
+            status.ok().and_then(|status| status.code()).map_or(CommandExit::Signal(9), CommandExit::Code)
         }
         .boxed()
     }
 
-    fn end(mut self: Box<Self>) -> BoxFuture<'static, ()> {
+    fn terminate(mut self: Box<Self>) -> BoxFuture<'static, ()> {
         async move {
             let _ = self.child.start_kill();
             let _ = self.child.wait().await;

@@ -14,15 +14,15 @@ use ahp_types::StateAction;
 use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::common::JsonObject;
 use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState, Turn};
-use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
+use hostler_driver::{DriverEvent, GatewayEndpoint, ResumeToken};
 use hostler_engine::{
-    ABSENCE, AttachmentLimits, BackgroundOnStop, ChannelState, Clock, Contents, CreateSession, Delivery, Dispatch,
-    Engine, EngineConfig, FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, OlderTurns, PermissionConfig,
-    Published, ROOT, Reconnected, Retention, Shells, StoreOptions, Subscriber, SystemClock, TerminalsConfig,
-    default_chat_uri,
+    AgentPoolConfig, AttachmentContents, AttachmentLimits, BackgroundOnStop, ChannelState, Clock, CreateSession,
+    DEFAULT_CLIENT_ABSENCE_TIMEOUT, Delivery, Dispatch, Engine, EngineConfig, HostNotificationKind, JournalRetention,
+    ModelGateway, ModelInfo, ModelLease, OlderTurns, PermissionConfig, PublishedAction, ROOT_CHANNEL_URI,
+    ReconnectOutcome, ShellLauncher, StoreOptions, Subscriber, SystemClock, TerminalsConfig, default_chat_uri,
 };
-use hostler_testkit::fake_archive::FakeArchive;
-use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
+use hostler_testkit::fake_driver::{FakeAgent, FakeAgentStarts, FakeDriver};
+use hostler_testkit::fake_transcript_store::FakeTranscriptStore;
 use serde_json::Value;
 
 pub const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
@@ -35,36 +35,36 @@ impl ModelGateway for NoGateway {
             id: id.into(),
             name: name.into(),
             context_window: None,
-            max_output: None,
-            vision,
+            max_output_tokens: None,
+            supports_vision: vision,
         };
         vec![model("m", "M", None), model("blind", "Blind", Some(false))]
     }
-    fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
-        let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
-        Lease::new(endpoint, model.to_owned(), false, ())
+    fn lease(&self, _session: &str, _chat: &str, model: &str) -> ModelLease {
+        let endpoint = GatewayEndpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
+        ModelLease::new(endpoint, model.to_owned(), false, ())
     }
 }
 
 /// What tests change about a host.
 #[derive(Clone)]
 pub struct Options {
-    pub retention: Retention,
+    pub retention: JournalRetention,
     pub absence: Duration,
     pub clock: Arc<dyn Clock>,
-    pub fleet: FleetConfig,
+    pub fleet: AgentPoolConfig,
     pub attachments: AttachmentLimits,
     pub background_on_stop: BackgroundOnStop,
     pub session_defaults: JsonObject,
-    pub show_external: Option<hostler_engine::ShowExternal>,
+    pub show_external: Option<hostler_engine::ExternalSessionFilter>,
     /// The fewest, so that every test meets turns that are not in memory.
     pub turns_in_memory: usize,
     /// What starts shells in terminals; without it there are no terminals.
-    pub shells: Option<Arc<dyn Shells>>,
+    pub shells: Option<Arc<dyn ShellLauncher>>,
     /// Whether what is said can be searched; it is read from the agents' records in the background.
     pub search: bool,
     /// What agents keep.
-    pub archive: Option<Arc<FakeArchive>>,
+    pub archive: Option<Arc<FakeTranscriptStore>>,
     /// What the host's settings say about workspace trust.
     pub trust: hostler_engine::TrustOptions,
 }
@@ -72,10 +72,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            retention: Retention::default(),
-            absence: ABSENCE,
+            retention: JournalRetention::default(),
+            absence: DEFAULT_CLIENT_ABSENCE_TIMEOUT,
             clock: Arc::new(SystemClock::default()),
-            fleet: FleetConfig::default(),
+            fleet: AgentPoolConfig::default(),
             attachments: AttachmentLimits::default(),
             background_on_stop: BackgroundOnStop::default(),
             session_defaults: JsonObject::new(),
@@ -91,7 +91,7 @@ impl Default for Options {
 
 pub struct Rig {
     pub engine: Engine,
-    pub starts: FakeStarts,
+    pub starts: FakeAgentStarts,
     pub state: PathBuf,
     pub work: PathBuf,
     /// How the next host is started.
@@ -142,8 +142,8 @@ impl Rig {
         self.create(SESSION);
         let listener = self.listen(SESSION).await;
         self.say(SESSION, "t1", "hi").await;
-        let mut agent = self.starts.next().await.succeed();
-        assert_eq!(agent.prompt().await, "hi");
+        let mut agent = self.starts.next_start().await.succeed();
+        assert_eq!(agent.next_prompt().await, "hi");
         (listener, agent)
     }
 
@@ -151,7 +151,7 @@ impl Rig {
     pub async fn talk(&mut self) -> Listener {
         let (mut listener, agent) = self.ask().await;
         agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
-        agent.answer(1, "hel", "lo").await;
+        agent.emit_answer(1, "hel", "lo").await;
         listener.until("chat/turnComplete").await;
         listener.until("session/chatUpdated").await;
         listener
@@ -162,13 +162,13 @@ impl Rig {
         let (subscriber, mut deliveries) = Subscriber::new(10_000);
         let channels: Vec<_> = channels.iter().map(|channel| (*channel).to_owned()).collect();
         match self.engine.reconnect("me", last_seen, &channels, &subscriber, 9).await.unwrap() {
-            Reconnected::Replay { missing, .. } => match deliveries.recv().await.unwrap() {
+            ReconnectOutcome::Replay { missing, .. } => match deliveries.recv().await.unwrap() {
                 Delivery::Replay { token: 9, missed: Some(items) } => {
                     Some((items.iter().map(|item| item.seq).collect(), missing))
                 }
                 other => panic!("{other:?}"),
             },
-            Reconnected::Snapshots { .. } => None,
+            ReconnectOutcome::Snapshots { .. } => None,
         }
     }
 
@@ -194,7 +194,7 @@ impl Rig {
     /// A listener on root, session and default chat.
     pub async fn listen(&self, uri: &str) -> Listener {
         let mut listener = Listener::new(uri);
-        for (token, channel) in [(1, ROOT.to_owned()), (2, uri.to_owned()), (3, default_chat_uri(uri))] {
+        for (token, channel) in [(1, ROOT_CHANNEL_URI.to_owned()), (2, uri.to_owned()), (3, default_chat_uri(uri))] {
             self.engine.subscribe(&channel, &listener.subscriber, token).await.unwrap();
         }
         for _ in 0..3 {
@@ -218,31 +218,35 @@ impl Rig {
     }
 }
 
-async fn host(state: &Path, work: &Path, options: Options, permissions: PermissionConfig) -> (Engine, FakeStarts) {
-    let archive = options.archive.map(|archive| archive as Arc<dyn hostler_driver::Archive>);
-    let (driver, starts) = FakeDriver::with_archive(archive);
+async fn host(state: &Path, work: &Path, options: Options, permissions: PermissionConfig) -> (Engine, FakeAgentStarts) {
+    let archive = options.archive.map(|archive| archive as Arc<dyn hostler_driver::TranscriptStore>);
+    let (driver, starts) = FakeDriver::with_transcript_store(archive);
     let config = EngineConfig {
         store: StoreOptions { retention: options.retention, ..StoreOptions::new(state) },
         drivers: vec![driver],
         gateway: Arc::new(NoGateway),
         default_directory: work.to_owned(),
-        grants: hostler_engine::GrantPolicy::default(),
+        grant_policy: hostler_engine::GrantPolicy::default(),
         session_roots: hostler_engine::SessionRoots::default(),
         interrupt_grace: Duration::from_millis(50),
         background_on_stop: options.background_on_stop,
-        max_queue: hostler_engine::MAX_QUEUE,
+        max_queued_messages: hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES,
         turns_in_memory: options.turns_in_memory,
         permissions,
-        absence: options.absence,
+        client_absence_timeout: options.absence,
         clock: options.clock,
-        fleet: options.fleet,
-        attachments: options.attachments,
-        commands: Arc::new(commands::PlainCommands),
-        shell: true,
-        terminals: options.shells.map(|shells| TerminalsConfig { shells, max: 8, scrollback: 1 << 20 }),
+        agent_pool: options.fleet,
+        attachment_limits: options.attachments,
+        command_runner: Arc::new(commands::PlainCommands),
+        allow_shell_commands: true,
+        terminals: options.shells.map(|shells| TerminalsConfig {
+            shell_launcher: shells,
+            max_terminals: 8,
+            scrollback_bytes: 1 << 20,
+        }),
         session_defaults: options.session_defaults,
-        show_external: options.show_external,
-        search: options.search,
+        external_session_filter: options.show_external,
+        enable_search: options.search,
         trust: options.trust,
     };
     (Engine::start(config).await.unwrap(), starts)
@@ -254,8 +258,8 @@ pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
         client_seq: 0,
         channel: default_chat_uri(uri),
         action,
-        from: None,
-        contents: Contents::default(),
+        subscriber: None,
+        attachment_contents: AttachmentContents::default(),
     }
 }
 
@@ -268,8 +272,8 @@ pub fn wish(channel: &str, seq: i64, action: Value, from: Option<&Subscriber>) -
         client_seq: seq,
         channel: channel.into(),
         action: known,
-        from: from.cloned(),
-        contents: Contents::default(),
+        subscriber: from.cloned(),
+        attachment_contents: AttachmentContents::default(),
     }
 }
 
@@ -365,7 +369,7 @@ impl Listener {
         };
         match snapshot.state {
             ChannelState::Chat(chat) => {
-                let chat = whole(&chat, snapshot.older).await;
+                let chat = whole(&chat, snapshot.older_turns).await;
                 match *snapshot.resource == default_chat_uri(&self.session_uri) {
                     true => self.chat = Some(chat),
                     false => drop(self.workers.insert(snapshot.resource.to_string(), chat)),
@@ -403,25 +407,25 @@ impl Listener {
     fn hear(&mut self, delivery: Delivery) -> String {
         let word = match delivery {
             Delivery::Envelope(item) => self.envelope(&item),
-            Delivery::Notice(notice) => match &notice.kind {
-                NoticeKind::SessionAdded(summary) => {
+            Delivery::Notification(notice) => match &notice.kind {
+                HostNotificationKind::SessionAdded(summary) => {
                     self.added.push((**summary).clone());
                     "added".into()
                 }
-                NoticeKind::SignInOver(_) => "signed out".into(),
-                NoticeKind::Progress(_) => "progress".into(),
-                NoticeKind::SessionRemoved(_) => "removed".into(),
-                NoticeKind::SessionSummaryChanged { .. } => "changed".into(),
+                HostNotificationKind::SignInExpired(_) => "signed out".into(),
+                HostNotificationKind::Progress(_) => "progress".into(),
+                HostNotificationKind::SessionRemoved(_) => "removed".into(),
+                HostNotificationKind::SessionSummaryChanged { .. } => "changed".into(),
             },
-            Delivery::Turns { loaded: Some(item), .. } => self.envelope(&item),
-            Delivery::Turns { loaded: None, .. } => "another view".into(),
+            Delivery::TurnsLoaded { envelope: Some(item), .. } => self.envelope(&item),
+            Delivery::TurnsLoaded { envelope: None, .. } => "another view".into(),
             Delivery::Snapshot { .. } | Delivery::Replay { .. } => panic!("nobody asked"),
         };
         self.heard.push(word.clone());
         word
     }
 
-    fn envelope(&mut self, item: &Published) -> String {
+    fn envelope(&mut self, item: &PublishedAction) -> String {
         assert!(item.seq > self.last, "numbers only grow");
         self.last = item.seq;
         self.numbers.push(item.seq);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use hostler_files::{Access, FileError, Files, Root, Roots, TreeLimits, Write};
+use hostler_files::{FileAccess, FileError, FileOperations, FileWrite, Root, Roots, TreeLimits};
 
 pub const INSIDE: &[u8] = b"inside";
 pub const OUTSIDE: &[u8] = b"outside";
@@ -18,7 +18,7 @@ pub const MOST: u64 = 64;
 pub struct Place {
     pub dir: tempfile::TempDir,
     pub roots: Roots,
-    pub files: Files,
+    pub files: FileOperations,
 }
 
 impl Place {
@@ -34,10 +34,14 @@ impl Place {
         for file in ["secret/file", "secret/deep/file"] {
             fs_err::write(at(file), OUTSIDE).unwrap();
         }
-        let granted =
-            [("one", Access::Write), ("two", Access::Write), ("shelf", Access::Read), ("hall", Access::Browse)];
+        let granted = [
+            ("one", FileAccess::Write),
+            ("two", FileAccess::Write),
+            ("shelf", FileAccess::Read),
+            ("hall", FileAccess::Browse),
+        ];
         let roots = granted.into_iter().map(|(name, access)| Root::directory(at(name), access)).collect();
-        Self { dir, roots, files: Files::default() }
+        Self { dir, roots, files: FileOperations::default() }
     }
 
     pub fn at(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -56,12 +60,12 @@ impl Place {
         self.roots.read(&self.at(name), MOST).map(|contents| String::from_utf8_lossy(&contents).into_owned())
     }
 
-    pub fn write(&self, name: impl AsRef<Path>, write: Write<'_>) -> Result<(), FileError> {
+    pub fn write(&self, name: impl AsRef<Path>, write: FileWrite<'_>) -> Result<(), FileError> {
         self.files.write(&self.roots, &self.at(name), write, MOST)
     }
 
     pub fn put(&self, name: impl AsRef<Path>, text: &str) -> Result<(), FileError> {
-        self.write(name, Write { data: text.as_bytes(), ..Write::default() })
+        self.write(name, FileWrite { data: text.as_bytes(), ..FileWrite::default() })
     }
 
     pub fn mkdir(&self, name: impl AsRef<Path>) -> Result<(), FileError> {
@@ -125,7 +129,7 @@ pub fn word<T: std::fmt::Debug>(answer: Result<T, FileError>) -> String {
     match answer {
         Ok(_) => "done".to_owned(),
         Err(FileError::Io(error)) => format!("Io {:?}", error.kind()),
-        Err(FileError::Name(_)) => "Name".to_owned(),
+        Err(FileError::InvalidName(_)) => "Name".to_owned(),
         Err(error) => format!("{error:?}"),
     }
 }

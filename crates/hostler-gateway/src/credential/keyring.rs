@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::CredentialError;
 
 /// What all entries of ours are filed under.
-const SERVICE: &str = "hostler";
+const KEYRING_SERVICE: &str = "hostler";
 
 /// Keeps secrets by name. Calls may take as long as a person takes to unlock it: never make them on a task.
 pub trait Keyring: Send + Sync {
@@ -35,36 +35,36 @@ pub struct SystemKeyring;
 
 impl Keyring for SystemKeyring {
     fn get(&self, name: &str) -> Result<Option<SecretString>, CredentialError> {
-        found(entry(name)?.get_password()).map(|secret| secret.map(SecretString::from))
+        optional_entry(open_entry(name)?.get_password()).map(|secret| secret.map(SecretString::from))
     }
 
     fn set(&self, name: &str, secret: &SecretString) -> Result<(), CredentialError> {
-        entry(name)?.set_password(secret.expose_secret()).map_err(|error| unusable(&error))
+        open_entry(name)?.set_password(secret.expose_secret()).map_err(|error| keyring_error(&error))
     }
 
     fn delete(&self, name: &str) -> Result<bool, CredentialError> {
-        found(entry(name)?.delete_credential()).map(|deleted| deleted.is_some())
+        optional_entry(open_entry(name)?.delete_credential()).map(|deleted| deleted.is_some())
     }
 }
 
-fn entry(name: &str) -> Result<Entry, CredentialError> {
+fn open_entry(name: &str) -> Result<Entry, CredentialError> {
     // Asked for first, since `Entry::new` hides the reason.
     if let Err(error) = Entry::store_status() {
-        return Err(unusable(error));
+        return Err(keyring_error(error));
     }
-    Entry::new(SERVICE, name).map_err(|error| unusable(&error))
+    Entry::new(KEYRING_SERVICE, name).map_err(|error| keyring_error(&error))
 }
 
-fn found<T>(result: Result<T, Error>) -> Result<Option<T>, CredentialError> {
+fn optional_entry<T>(result: Result<T, Error>) -> Result<Option<T>, CredentialError> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(Error::NoEntry) => Ok(None),
-        Err(error) => Err(unusable(&error)),
+        Err(error) => Err(keyring_error(&error)),
     }
 }
 
 /// Only kinds of errors that quote nothing are told in the keyring's own words.
-fn unusable(error: &Error) -> CredentialError {
+fn keyring_error(error: &Error) -> CredentialError {
     let why = match error {
         Error::PlatformFailure(cause) | Error::NoStorageAccess(cause) => cause.to_string(),
         Error::Ambiguous(_) => "it has several entries of this name".to_owned(),

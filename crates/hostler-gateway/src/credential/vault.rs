@@ -13,15 +13,15 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::keyring::Keyring;
-use super::{CredentialError, CredentialSource, FileCredential, Stamp, Standing};
+use super::{CredentialError, CredentialSource, CredentialStatus, CredentialVersion, FileCredential};
 
 /// How long a call waits for the keyring. It is longer only when a person has to unlock it first; the answer is used by
 /// a later call.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KEYRING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a credential is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum CredentialLocation {
     /// In the system's keyring.
     Keyring,
     /// In this file.
@@ -30,11 +30,11 @@ pub enum Place {
 
 /// A credential that was put away.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct SavedCredential {
     /// Where it is.
-    pub place: Place,
+    pub location: CredentialLocation,
     /// Why it is not in the keyring, if it should be.
-    pub instead: Option<String>,
+    pub keyring_error: Option<String>,
 }
 
 /// Keeps credentials by the names of their upstreams.
@@ -42,7 +42,7 @@ pub struct Kept {
 pub struct CredentialVault {
     directory: PathBuf,
     keyring: Option<Arc<dyn Keyring>>,
-    files: bool,
+    allow_files: bool,
 }
 
 impl fmt::Debug for CredentialVault {
@@ -50,7 +50,7 @@ impl fmt::Debug for CredentialVault {
         f.debug_struct("CredentialVault")
             .field("directory", &self.directory)
             .field("keyring", &self.keyring.is_some())
-            .field("files", &self.files)
+            .field("files", &self.allow_files)
             .finish()
     }
 }
@@ -58,57 +58,57 @@ impl fmt::Debug for CredentialVault {
 impl CredentialVault {
     /// Files in this directory, which is made when it is needed.
     #[must_use]
-    pub fn of_files(directory: PathBuf) -> Self {
-        Self { directory, keyring: None, files: true }
+    pub fn with_files(directory: PathBuf) -> Self {
+        Self { directory, keyring: None, allow_files: true }
     }
 
     /// The keyring, or files where it cannot be used.
     #[must_use]
-    pub fn with_keyring(directory: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
-        Self { directory, keyring: Some(keyring), files: true }
+    pub fn with_keyring_or_files(directory: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
+        Self { directory, keyring: Some(keyring), allow_files: true }
     }
 
     /// The keyring and nothing else.
     #[must_use]
-    pub fn of_keyring(directory: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
-        Self { directory, keyring: Some(keyring), files: false }
+    pub fn with_keyring_only(directory: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
+        Self { directory, keyring: Some(keyring), allow_files: false }
     }
 
     /// Puts a credential away, in place of the one that is there. May wait for a person: not for a task.
     ///
     /// # Errors
     /// If there is no place for it.
-    pub fn keep(&self, name: &str, secret: &SecretString) -> Result<Kept, CredentialError> {
-        let (file, marker) = self.files_of(name)?;
+    pub fn save(&self, name: &str, secret: &SecretString) -> Result<SavedCredential, CredentialError> {
+        let (file, marker) = self.paths_for(name)?;
         let instead = match &self.keyring {
             None => None,
             Some(keyring) => match keyring.set(name, secret) {
                 Ok(()) => {
                     self.write(&marker, &SecretString::from("The credential is in the system keyring.\n"))?;
                     self.remove(&file)?;
-                    return Ok(Kept { place: Place::Keyring, instead: None });
+                    return Ok(SavedCredential { location: CredentialLocation::Keyring, keyring_error: None });
                 }
-                Err(error) if self.files => Some(error.to_string()),
+                Err(error) if self.allow_files => Some(error.to_string()),
                 Err(error) => return Err(error),
             },
         };
         self.write(&file, secret)?;
         self.remove(&marker)?;
-        Ok(Kept { place: Place::File(file), instead })
+        Ok(SavedCredential { location: CredentialLocation::File(file), keyring_error: instead })
     }
 
     /// Removes a credential from wherever it is; gives back where it was. May wait for a person: not for a task.
     ///
     /// # Errors
     /// If it is there and cannot be removed.
-    pub fn forget(&self, name: &str) -> Result<Vec<Place>, CredentialError> {
-        let (file, marker) = self.files_of(name)?;
+    pub fn delete(&self, name: &str) -> Result<Vec<CredentialLocation>, CredentialError> {
+        let (file, marker) = self.paths_for(name)?;
         let mut found = Vec::new();
         if marker.exists() {
             match &self.keyring {
                 Some(keyring) => {
                     if keyring.delete(name)? {
-                        found.push(Place::Keyring);
+                        found.push(CredentialLocation::Keyring);
                     }
                 }
                 None => {
@@ -121,16 +121,20 @@ impl CredentialVault {
             self.remove(&marker)?;
         }
         if self.remove(&file)? {
-            found.push(Place::File(file));
+            found.push(CredentialLocation::File(file));
         }
         Ok(found)
     }
 
     /// Where a credential was put, without asking the keyring.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<Place> {
-        let (file, marker) = self.files_of(name).ok()?;
-        if file.is_file() { Some(Place::File(file)) } else { marker.is_file().then_some(Place::Keyring) }
+    pub fn locate(&self, name: &str) -> Option<CredentialLocation> {
+        let (file, marker) = self.paths_for(name).ok()?;
+        if file.is_file() {
+            Some(CredentialLocation::File(file))
+        } else {
+            marker.is_file().then_some(CredentialLocation::Keyring)
+        }
     }
 
     /// A source that gives what is kept at the moment. `expected` says that the keyring has it, whoever put it there;
@@ -138,27 +142,27 @@ impl CredentialVault {
     ///
     /// # Errors
     /// If the name cannot be one of an upstream.
-    pub fn source(
+    pub fn credential_source(
         &self,
         name: &str,
         expected: bool,
         missing: Option<String>,
     ) -> Result<StoredCredential, CredentialError> {
-        let (file, marker) = self.files_of(name)?;
+        let (file, marker) = self.paths_for(name)?;
         Ok(StoredCredential {
             name: name.to_owned(),
             file: FileCredential::new(file.clone()),
             path: file,
             marker,
             keyring: self.keyring.clone(),
-            expected,
-            missing,
-            asked: Mutex::new(Asked::Not),
+            is_expected_in_keyring: expected,
+            missing_message: missing,
+            lookup: Mutex::new(KeyringLookup::Idle),
         })
     }
 
     /// The file of a credential, and the one that points to the keyring.
-    fn files_of(&self, name: &str) -> Result<(PathBuf, PathBuf), CredentialError> {
+    fn paths_for(&self, name: &str) -> Result<(PathBuf, PathBuf), CredentialError> {
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.is_empty() || !name.bytes().all(fits) {
             return Err(CredentialError(format!("{name:?} is no name for an upstream")));
@@ -169,7 +173,7 @@ impl CredentialVault {
     /// Readers see the old content or the new one, and nobody but the owner sees either.
     fn write(&self, path: &Path, text: &SecretString) -> Result<(), CredentialError> {
         let write = || -> io::Result<()> {
-            private_directory(&self.directory)?;
+            create_private_directory(&self.directory)?;
             let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
             file.write_all(text.expose_secret().as_bytes())?;
             file.as_file().sync_all()?;
@@ -190,7 +194,7 @@ impl CredentialVault {
 }
 
 #[cfg(unix)]
-fn private_directory(path: &Path) -> io::Result<()> {
+fn create_private_directory(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     if std::fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
@@ -211,31 +215,31 @@ pub struct StoredCredential {
     file: FileCredential,
     marker: PathBuf,
     keyring: Option<Arc<dyn Keyring>>,
-    expected: bool,
-    missing: Option<String>,
-    asked: Mutex<Asked>,
+    is_expected_in_keyring: bool,
+    missing_message: Option<String>,
+    lookup: Mutex<KeyringLookup>,
 }
 
 /// What the keyring was asked.
-enum Asked {
-    Not,
+enum KeyringLookup {
+    Idle,
     /// A thread waits for the answer.
-    Waiting(Receiver<Result<Option<SecretString>, CredentialError>>),
+    Pending(Receiver<Result<Option<SecretString>, CredentialError>>),
     /// The answer, which is good for as long as nobody has logged in again.
-    Known(Option<Stamp>, SecretString),
+    Cached(Option<CredentialVersion>, SecretString),
 }
 
 impl StoredCredential {
     /// What is kept, for somebody who has so much patience with the keyring.
-    fn look(&self, patience: Duration) -> Result<Option<SecretString>, CredentialError> {
+    fn load(&self, patience: Duration) -> Result<Option<SecretString>, CredentialError> {
         if self.path.exists() {
             return self.file.current();
         }
-        if !self.expected && !self.marker.exists() {
-            return self.nothing();
+        if !self.is_expected_in_keyring && !self.marker.exists() {
+            return self.missing();
         }
         match &self.keyring {
-            Some(keyring) => self.ask_keyring(keyring, patience),
+            Some(keyring) => self.load_from_keyring(keyring, patience),
             None => {
                 let sentence = format!(
                     "the credential of {} is in the system keyring, which the settings do not allow to be used",
@@ -246,37 +250,39 @@ impl StoredCredential {
         }
     }
 
-    fn ask_keyring(
+    fn load_from_keyring(
         &self,
         keyring: &Arc<dyn Keyring>,
         patience: Duration,
     ) -> Result<Option<SecretString>, CredentialError> {
         let no_answer = || CredentialError("the system keyring does not answer; it may have to be unlocked".to_owned());
-        let stamp = Stamp::of(&self.marker);
-        let mut asked = match self.asked.try_lock() {
+        let stamp = CredentialVersion::of_file(&self.marker);
+        let mut asked = match self.lookup.try_lock() {
             Ok(asked) => asked,
             // Somebody waits for the answer.
             Err(TryLockError::WouldBlock) if patience.is_zero() => return Err(no_answer()),
-            Err(TryLockError::WouldBlock) => self.asked.lock().unwrap_or_else(PoisonError::into_inner),
+            Err(TryLockError::WouldBlock) => self.lookup.lock().unwrap_or_else(PoisonError::into_inner),
             Err(TryLockError::Poisoned(asked)) => asked.into_inner(),
         };
-        let waiting = match std::mem::replace(&mut *asked, Asked::Not) {
-            Asked::Known(seen, secret) if seen == stamp => {
-                *asked = Asked::Known(seen, secret.clone());
+        let waiting = match std::mem::replace(&mut *asked, KeyringLookup::Idle) {
+            KeyringLookup::Cached(seen, secret) if seen == stamp => {
+                *asked = KeyringLookup::Cached(seen, secret.clone());
                 return Ok(Some(secret));
             }
-            Asked::Waiting(waiting) => waiting,
-            Asked::Known(..) | Asked::Not => ask(Arc::clone(keyring), self.name.clone())?,
+            KeyringLookup::Pending(waiting) => waiting,
+            KeyringLookup::Cached(..) | KeyringLookup::Idle => {
+                spawn_keyring_lookup(Arc::clone(keyring), self.name.clone())?
+            }
         };
-        match off_the_tasks(|| waiting.recv_timeout(patience)) {
+        match run_blocking(|| waiting.recv_timeout(patience)) {
             Ok(Ok(Some(secret))) => {
-                *asked = Asked::Known(stamp, secret.clone());
+                *asked = KeyringLookup::Cached(stamp, secret.clone());
                 Ok(Some(secret))
             }
-            Ok(Ok(None)) => self.nothing(),
+            Ok(Ok(None)) => self.missing(),
             Ok(Err(error)) => Err(error),
             Err(RecvTimeoutError::Timeout) => {
-                *asked = Asked::Waiting(waiting);
+                *asked = KeyringLookup::Pending(waiting);
                 Err(no_answer())
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -285,8 +291,8 @@ impl StoredCredential {
         }
     }
 
-    fn nothing(&self) -> Result<Option<SecretString>, CredentialError> {
-        match &self.missing {
+    fn missing(&self) -> Result<Option<SecretString>, CredentialError> {
+        match &self.missing_message {
             Some(sentence) => Err(CredentialError(sentence.clone())),
             None => Ok(None),
         }
@@ -294,7 +300,7 @@ impl StoredCredential {
 }
 
 /// The keyring's library waits by blocking, and may wait for a person.
-fn ask(
+fn spawn_keyring_lookup(
     keyring: Arc<dyn Keyring>,
     name: String,
 ) -> Result<Receiver<Result<Option<SecretString>, CredentialError>>, CredentialError> {
@@ -309,7 +315,7 @@ fn ask(
 }
 
 /// Waits without holding up the tasks of this thread, where there are other threads to run them.
-fn off_the_tasks<T>(wait: impl FnOnce() -> T) -> T {
+fn run_blocking<T>(wait: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
@@ -319,27 +325,27 @@ fn off_the_tasks<T>(wait: impl FnOnce() -> T) -> T {
 
 impl CredentialSource for StoredCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
-        self.look(PATIENCE)
+        self.load(KEYRING_TIMEOUT)
     }
 
-    fn at_once(&self) -> Result<Option<SecretString>, CredentialError> {
-        self.look(Duration::ZERO)
+    fn try_current(&self) -> Result<Option<SecretString>, CredentialError> {
+        self.load(Duration::ZERO)
     }
 
-    fn stamp(&self) -> Option<Stamp> {
-        self.file.stamp().or_else(|| Stamp::of(&self.marker))
+    fn version(&self) -> Option<CredentialVersion> {
+        self.file.version().or_else(|| CredentialVersion::of_file(&self.marker))
     }
 
-    fn standing(&self) -> Standing {
-        let said = self.path.exists() || self.expected || self.marker.exists();
-        if said || self.missing.is_none() { Standing::Ready } else { Standing::Missing }
+    fn status(&self) -> CredentialStatus {
+        let said = self.path.exists() || self.is_expected_in_keyring || self.marker.exists();
+        if said || self.missing_message.is_none() { CredentialStatus::Ready } else { CredentialStatus::Missing }
     }
 
-    fn refused(&self, secret: &SecretString) {
-        self.file.refused(secret);
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*asked, Asked::Known(..)) {
-            *asked = Asked::Not;
+    fn mark_rejected(&self, secret: &SecretString) {
+        self.file.mark_rejected(secret);
+        let mut asked = self.lookup.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*asked, KeyringLookup::Cached(..)) {
+            *asked = KeyringLookup::Idle;
         }
     }
 }

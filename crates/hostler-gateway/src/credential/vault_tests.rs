@@ -61,30 +61,33 @@ fn mode(path: &Path) -> u32 {
 fn without_a_keyring_a_credential_is_a_private_file() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().join("state").join("credentials");
-    let vault = CredentialVault::of_files(directory.clone());
-    assert_eq!(vault.find("work"), None);
+    let vault = CredentialVault::with_files(directory.clone());
+    assert_eq!(vault.locate("work"), None);
     assert!(!directory.exists(), "looking makes nothing");
 
-    let kept = vault.keep("work", &secret("sk-1")).unwrap();
-    assert_eq!(kept, Kept { place: Place::File(directory.join("work")), instead: None });
+    let kept = vault.save("work", &secret("sk-1")).unwrap();
+    assert_eq!(
+        kept,
+        SavedCredential { location: CredentialLocation::File(directory.join("work")), keyring_error: None }
+    );
     assert_eq!((mode(&directory), mode(&directory.join("work"))), (0o700, 0o600));
-    let source = vault.source("work", false, None).unwrap();
+    let source = vault.credential_source("work", false, None).unwrap();
     assert_eq!(shown(&source), Ok(Some("sk-1".to_owned())));
 
-    vault.keep("work", &secret("sk-longer-2")).unwrap();
+    vault.save("work", &secret("sk-longer-2")).unwrap();
     assert_eq!(shown(&source), Ok(Some("sk-longer-2".to_owned())), "a new one counts at once");
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "no temporary file is left");
 
-    assert_eq!(vault.forget("work").unwrap(), [Place::File(directory.join("work"))]);
+    assert_eq!(vault.delete("work").unwrap(), [CredentialLocation::File(directory.join("work"))]);
     assert_eq!(shown(&source), Ok(None));
-    assert_eq!(vault.forget("work").unwrap(), []);
+    assert_eq!(vault.delete("work").unwrap(), []);
 }
 
 #[test]
 fn a_directory_that_others_can_read_is_closed_before_a_credential_is_put_there() {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    CredentialVault::of_files(scratch.path().to_owned()).keep("a", &secret("sk")).unwrap();
+    CredentialVault::with_files(scratch.path().to_owned()).save("a", &secret("sk")).unwrap();
     assert_eq!(mode(scratch.path()), 0o700);
 }
 
@@ -92,13 +95,14 @@ fn a_directory_that_others_can_read_is_closed_before_a_credential_is_put_there()
 fn the_keyring_is_asked_only_for_what_is_in_it_and_only_once() {
     let scratch = tempfile::tempdir().unwrap();
     let keyring = Arc::new(MemoryKeyring::default());
-    let vault = CredentialVault::with_keyring(scratch.path().to_owned(), Arc::clone(&keyring) as Arc<dyn Keyring>);
-    let source = vault.source("work", false, Some("log in".to_owned())).unwrap();
+    let vault =
+        CredentialVault::with_keyring_or_files(scratch.path().to_owned(), Arc::clone(&keyring) as Arc<dyn Keyring>);
+    let source = vault.credential_source("work", false, Some("log in".to_owned())).unwrap();
     assert_eq!(shown(&source), Err("log in".to_owned()));
     assert_eq!(keyring.questions(), 0, "nobody has logged in");
 
-    assert_eq!(vault.keep("work", &secret("sk-1")).unwrap().place, Place::Keyring);
-    assert_eq!(vault.find("work"), Some(Place::Keyring));
+    assert_eq!(vault.save("work", &secret("sk-1")).unwrap().location, CredentialLocation::Keyring);
+    assert_eq!(vault.locate("work"), Some(CredentialLocation::Keyring));
     for file in std::fs::read_dir(scratch.path()).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         assert!(!text.contains("sk-1"), "{text}");
@@ -110,9 +114,9 @@ fn the_keyring_is_asked_only_for_what_is_in_it_and_only_once() {
 
     // Changed by somebody else: noticed when the old one is refused.
     keyring.set("work", &secret("sk-2")).unwrap();
-    source.refused(&secret("sk-1"));
+    source.mark_rejected(&secret("sk-1"));
     assert_eq!(shown(&source), Ok(Some("sk-2".to_owned())));
-    assert_eq!(vault.forget("work").unwrap(), [Place::Keyring]);
+    assert_eq!(vault.delete("work").unwrap(), [CredentialLocation::Keyring]);
     assert_eq!(shown(&source), Err("log in".to_owned()));
     assert!(keyring.entries.lock().unwrap().is_empty());
 }
@@ -122,8 +126,8 @@ fn the_settings_can_point_at_an_entry_that_somebody_else_made() {
     let scratch = tempfile::tempdir().unwrap();
     let keyring = Arc::new(MemoryKeyring::default());
     keyring.set("work", &secret("sk-theirs")).unwrap();
-    let vault = CredentialVault::of_keyring(scratch.path().to_owned(), keyring);
-    let source = vault.source("work", true, None).unwrap();
+    let vault = CredentialVault::with_keyring_only(scratch.path().to_owned(), keyring);
+    let source = vault.credential_source("work", true, None).unwrap();
     assert_eq!(shown(&source), Ok(Some("sk-theirs".to_owned())));
 }
 
@@ -132,15 +136,15 @@ fn a_keyring_that_does_not_work_is_replaced_by_a_file_unless_it_is_demanded() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().to_owned();
     let locked: Arc<dyn Keyring> = Arc::new(MemoryKeyring::locked());
-    let vault = CredentialVault::with_keyring(directory.clone(), Arc::clone(&locked));
-    let kept = vault.keep("work", &secret("sk-1")).unwrap();
-    assert_eq!(kept.place, Place::File(directory.join("work")));
-    assert_eq!(kept.instead.as_deref(), Some("the keyring is locked"));
+    let vault = CredentialVault::with_keyring_or_files(directory.clone(), Arc::clone(&locked));
+    let kept = vault.save("work", &secret("sk-1")).unwrap();
+    assert_eq!(kept.location, CredentialLocation::File(directory.join("work")));
+    assert_eq!(kept.keyring_error.as_deref(), Some("the keyring is locked"));
 
-    let strict = CredentialVault::of_keyring(directory, locked);
-    assert_eq!(strict.keep("other", &secret("sk-1")).unwrap_err().to_string(), "the keyring is locked");
-    assert_eq!(strict.find("other"), None);
-    let source = strict.source("other", true, None).unwrap();
+    let strict = CredentialVault::with_keyring_only(directory, locked);
+    assert_eq!(strict.save("other", &secret("sk-1")).unwrap_err().to_string(), "the keyring is locked");
+    assert_eq!(strict.locate("other"), None);
+    let source = strict.credential_source("other", true, None).unwrap();
     assert_eq!(shown(&source), Err("the keyring is locked".to_owned()));
 }
 
@@ -148,22 +152,22 @@ fn a_keyring_that_does_not_work_is_replaced_by_a_file_unless_it_is_demanded() {
 fn a_credential_in_a_keyring_that_may_not_be_used_is_told_so() {
     let scratch = tempfile::tempdir().unwrap();
     let keyring: Arc<dyn Keyring> = Arc::new(MemoryKeyring::default());
-    CredentialVault::with_keyring(scratch.path().to_owned(), keyring).keep("work", &secret("sk-1")).unwrap();
-    let files = CredentialVault::of_files(scratch.path().to_owned());
-    let source = files.source("work", false, None).unwrap();
+    CredentialVault::with_keyring_or_files(scratch.path().to_owned(), keyring).save("work", &secret("sk-1")).unwrap();
+    let files = CredentialVault::with_files(scratch.path().to_owned());
+    let source = files.credential_source("work", false, None).unwrap();
     assert!(shown(&source).unwrap_err().contains("in the system keyring"));
-    assert!(files.forget("work").is_err());
+    assert!(files.delete("work").is_err());
     // A new login replaces it.
-    files.keep("work", &secret("sk-2")).unwrap();
+    files.save("work", &secret("sk-2")).unwrap();
     assert_eq!(shown(&source), Ok(Some("sk-2".to_owned())));
 }
 
 #[test]
 fn names_that_would_lead_elsewhere_are_refused() {
-    let vault = CredentialVault::of_files(PathBuf::from("/nowhere"));
+    let vault = CredentialVault::with_files(PathBuf::from("/nowhere"));
     for name in ["", "..", "a/b", "A", "a.keyring"] {
-        assert!(vault.keep(name, &secret("sk")).is_err(), "{name}");
-        assert!(vault.source(name, false, None).is_err(), "{name}");
-        assert_eq!(vault.find(name), None, "{name}");
+        assert!(vault.save(name, &secret("sk")).is_err(), "{name}");
+        assert!(vault.credential_source(name, false, None).is_err(), "{name}");
+        assert_eq!(vault.locate(name), None, "{name}");
     }
 }

@@ -15,14 +15,14 @@ use crate::dollars::Dollars;
 use crate::usage::UsageTotals;
 
 /// The version that this code writes and the only one that it reads.
-const VERSION: u32 = 1;
+const LEDGER_VERSION: u32 = 1;
 /// Longer lines are none of ours.
-const MAX_LINE: u64 = 64 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// Readable by its owner alone: the names of sessions are nobody else's business.
-const MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct LedgerHeader {
     #[serde(rename = "hostlerLedger")]
     version: u32,
 }
@@ -30,17 +30,20 @@ struct Header {
 /// A line. Names and numbers only: nothing that was said, and no credential, has a place in it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+struct LedgerLine<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     session: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     day: Option<Date>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    forgotten: bool,
+    #[serde(alias = "forgotten")]
+    deleted: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    guest: bool,
+    #[serde(alias = "guest")]
+    unregistered: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    last: Option<Date>,
+    #[serde(alias = "last")]
+    last_used: Option<Date>,
     #[serde(default)]
     requests: u64,
     #[serde(default)]
@@ -57,14 +60,14 @@ struct Line<'a> {
     unpriced: u64,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LedgerLine<'a> {
     fn new(totals: &UsageTotals) -> Self {
         Self {
             session: None,
             day: None,
-            forgotten: false,
-            guest: false,
-            last: None,
+            deleted: false,
+            unregistered: false,
+            last_used: None,
             requests: totals.requests,
             input: totals.input_tokens,
             output: totals.output_tokens,
@@ -75,18 +78,18 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn of_session(session: &'a str, row: Option<&SessionRow>) -> Self {
+    fn for_session(session: &'a str, row: Option<&SessionRow>) -> Self {
         let line = Self::new(&row.map(|row| row.totals).unwrap_or_default());
         Self {
             session: Some(session.into()),
-            forgotten: row.is_none(),
-            guest: row.is_some_and(|row| row.guest),
-            last: row.map(|row| row.last),
+            deleted: row.is_none(),
+            unregistered: row.is_some_and(|row| row.is_unregistered),
+            last_used: row.map(|row| row.last_used),
             ..line
         }
     }
 
-    fn of_day(day: Date, totals: &UsageTotals) -> Self {
+    fn for_day(day: Date, totals: &UsageTotals) -> Self {
         Self { day: Some(day), ..Self::new(totals) }
     }
 
@@ -103,12 +106,16 @@ impl<'a> Line<'a> {
     }
 
     /// Puts the line's totals in the place of earlier ones; `false` if it speaks of nothing that is known.
-    fn replace(&self, rows: &mut Rows) -> bool {
+    fn apply_to(&self, rows: &mut Rows) -> bool {
         let totals = self.totals();
         match (self.session.as_deref(), self.day) {
-            (Some(session), None) if self.forgotten => drop(rows.sessions.remove(session)),
+            (Some(session), None) if self.deleted => drop(rows.sessions.remove(session)),
             (Some(session), None) => {
-                let row = SessionRow { totals, guest: self.guest, last: self.last.unwrap_or_default() };
+                let row = SessionRow {
+                    totals,
+                    is_unregistered: self.unregistered,
+                    last_used: self.last_used.unwrap_or_default(),
+                };
                 rows.sessions.insert(session.into(), row);
             }
             (None, Some(day)) => drop(rows.days.insert(day, totals)),
@@ -120,30 +127,30 @@ impl<'a> Line<'a> {
 
 /// Lines on their way to the file.
 #[derive(Default)]
-pub(super) struct Lines(Vec<u8>);
+pub(super) struct LedgerLines(Vec<u8>);
 
-impl Lines {
+impl LedgerLines {
     /// The lines of everything there is.
-    fn all(rows: &Rows) -> io::Result<Self> {
+    fn from_rows(rows: &Rows) -> io::Result<Self> {
         let mut lines = Self::default();
-        lines.push(&Header { version: VERSION })?;
+        lines.push(&LedgerHeader { version: LEDGER_VERSION })?;
         for (session, row) in &rows.sessions {
-            lines.session(session, Some(row))?;
+            lines.push_session(session, Some(row))?;
         }
         for (day, totals) in &rows.days {
-            lines.day(*day, totals)?;
+            lines.push_day(*day, totals)?;
         }
         Ok(lines)
     }
 
     /// A session's totals, or that it was forgotten.
-    pub(super) fn session(&mut self, session: &str, row: Option<&SessionRow>) -> io::Result<()> {
-        self.push(&Line::of_session(session, row))
+    pub(super) fn push_session(&mut self, session: &str, row: Option<&SessionRow>) -> io::Result<()> {
+        self.push(&LedgerLine::for_session(session, row))
     }
 
     /// A day's totals.
-    pub(super) fn day(&mut self, day: Date, totals: &UsageTotals) -> io::Result<()> {
-        self.push(&Line::of_day(day, totals))
+    pub(super) fn push_day(&mut self, day: Date, totals: &UsageTotals) -> io::Result<()> {
+        self.push(&LedgerLine::for_day(day, totals))
     }
 
     fn push(&mut self, line: &impl Serialize) -> io::Result<()> {
@@ -161,8 +168,8 @@ pub(super) struct LedgerFile {
     file: Option<File>,
     length: u64,
     /// The file may end in half a line, which the next one must not be joined to.
-    torn: bool,
-    growth: u64,
+    may_end_mid_line: bool,
+    compaction_growth_bytes: u64,
     /// The length at which it is written anew.
     compact_at: u64,
     /// Beside the file, because the file itself is replaced.
@@ -172,13 +179,21 @@ pub(super) struct LedgerFile {
 impl LedgerFile {
     /// Locks the directory's ledger, reads it and shortens it.
     pub(super) fn open(dir: &Path, growth: u64) -> Result<(Self, Rows), LedgerError> {
-        let lock = lock(dir)?;
+        let lock = lock_ledger(dir)?;
         let path = ledger_path(dir);
-        let read = read(&path)?;
-        if read.damaged > 0 {
-            tracing::warn!(path = %path.display(), lines = read.damaged, "lines of the ledger could not be read");
+        let read = read_ledger(&path)?;
+        if read.damaged_lines > 0 {
+            tracing::warn!(path = %path.display(), lines = read.damaged_lines, "lines of the ledger could not be read");
         }
-        let mut file = Self { path, file: None, length: 0, torn: true, growth, compact_at: growth, _lock: lock };
+        let mut file = Self {
+            path,
+            file: None,
+            length: 0,
+            may_end_mid_line: true,
+            compaction_growth_bytes: growth,
+            compact_at: growth,
+            _lock: lock,
+        };
         if read.length > 0
             && let Err(error) = file.compact(&read.rows)
         {
@@ -188,7 +203,7 @@ impl LedgerFile {
     }
 
     /// Appends lines by a single write.
-    pub(super) fn append(&mut self, lines: &Lines) -> io::Result<()> {
+    pub(super) fn append(&mut self, lines: &LedgerLines) -> io::Result<()> {
         let written = self.try_append(lines);
         if written.is_err() {
             self.reopen_at_next_write();
@@ -198,63 +213,63 @@ impl LedgerFile {
 
     /// Nobody knows how the file ends now, or whether it is still the same.
     pub(super) fn reopen_at_next_write(&mut self) {
-        (self.file, self.torn) = (None, true);
+        (self.file, self.may_end_mid_line) = (None, true);
     }
 
-    fn try_append(&mut self, lines: &Lines) -> io::Result<()> {
+    fn try_append(&mut self, lines: &LedgerLines) -> io::Result<()> {
         let mut file = match self.file.take() {
             Some(file) => file,
             None => {
-                let file = OpenOptions::new().append(true).create(true).mode(MODE).open(&self.path)?;
+                let file = OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(&self.path)?;
                 self.length = file.metadata()?.len();
                 file
             }
         };
         let mut bytes = Vec::with_capacity(lines.0.len() + 32);
         if self.length == 0 {
-            let mut header = Lines::default();
-            header.push(&Header { version: VERSION })?;
+            let mut header = LedgerLines::default();
+            header.push(&LedgerHeader { version: LEDGER_VERSION })?;
             bytes.append(&mut header.0);
-        } else if self.torn {
+        } else if self.may_end_mid_line {
             bytes.push(b'\n');
         }
         bytes.extend_from_slice(&lines.0);
         // The half line that a full disk leaves behind is skipped by readers.
         file.write_all(&bytes)?;
         self.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        (self.file, self.torn) = (Some(file), false);
+        (self.file, self.may_end_mid_line) = (Some(file), false);
         Ok(())
     }
 
     /// Whether the file has grown enough to be written anew.
-    pub(super) fn is_long(&self) -> bool {
+    pub(super) fn needs_compaction(&self) -> bool {
         self.length >= self.compact_at
     }
 
     /// Replaces the file by one that holds each total once. After a failure the old one stays in use.
     pub(super) fn compact(&mut self, rows: &Rows) -> io::Result<()> {
         // Whatever happens, the next attempt is not before the file has grown again.
-        self.compact_at = self.length.saturating_mul(2).max(self.length.saturating_add(self.growth));
+        self.compact_at = self.length.saturating_mul(2).max(self.length.saturating_add(self.compaction_growth_bytes));
         let new = self.path.with_extension("jsonl.new");
         let replaced = replace(&new, &self.path, rows);
         if replaced.is_err() {
             let _ = fs::remove_file(&new);
         }
         let (file, length) = replaced?;
-        self.compact_at = length.saturating_mul(2).max(length.saturating_add(self.growth));
-        (self.file, self.length, self.torn) = (Some(file), length, false);
+        self.compact_at = length.saturating_mul(2).max(length.saturating_add(self.compaction_growth_bytes));
+        (self.file, self.length, self.may_end_mid_line) = (Some(file), length, false);
         Ok(())
     }
 }
 
 /// Writes a new file, makes sure that it is on the disk, and puts it in the place of the old one.
 fn replace(new: &Path, path: &Path, rows: &Rows) -> io::Result<(File, u64)> {
-    let lines = Lines::all(rows)?;
+    let lines = LedgerLines::from_rows(rows)?;
     match fs::remove_file(new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().append(true).create_new(true).mode(MODE).open(new)?;
+    let mut file = OpenOptions::new().append(true).create_new(true).mode(FILE_MODE).open(new)?;
     file.write_all(&lines.0)?;
     file.sync_all()?;
     fs::rename(new, path)?;
@@ -264,11 +279,11 @@ fn replace(new: &Path, path: &Path, rows: &Rows) -> io::Result<(File, u64)> {
     Ok((file, u64::try_from(lines.0.len()).unwrap_or(u64::MAX)))
 }
 
-fn lock(dir: &Path) -> Result<File, LedgerError> {
+fn lock_ledger(dir: &Path) -> Result<File, LedgerError> {
     let path = dir.join("ledger.lock");
     let io = |source| LedgerError::Io { path: path.clone(), source };
     fs::create_dir_all(dir).map_err(io)?;
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(MODE).open(&path).map_err(io)?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path).map_err(io)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(LedgerError::Locked(dir.to_owned())),
@@ -278,43 +293,43 @@ fn lock(dir: &Path) -> Result<File, LedgerError> {
 
 /// What a file held.
 #[derive(Default)]
-struct Contents {
+struct LedgerContents {
     rows: Rows,
     length: u64,
     /// Whole lines that mean nothing.
-    damaged: usize,
+    damaged_lines: usize,
 }
 
-fn read(path: &Path) -> Result<Contents, LedgerError> {
+fn read_ledger(path: &Path) -> Result<LedgerContents, LedgerError> {
     let io = |source| LedgerError::Io { path: path.to_owned(), source };
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LedgerContents::default()),
         Err(error) => return Err(io(error)),
     };
     let metadata = file.metadata().map_err(io)?;
     if !metadata.is_file() {
         return Err(io(io::Error::other("it is not an ordinary file")));
     }
-    let mut read = Contents { length: metadata.len(), ..Contents::default() };
+    let mut read = LedgerContents { length: metadata.len(), ..LedgerContents::default() };
     let mut reader = BufReader::new(file);
     let (mut line, mut long) = (Vec::new(), false);
     loop {
         line.clear();
-        let count = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(io)?;
+        let count = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(io)?;
         let whole = line.pop_if(|byte| *byte == b'\n').is_some();
         match (count, whole) {
             // The end; a last line without its end was torn when the process died, and is older than the truth anyway.
             (0, _) => return Ok(read),
             (_, false) => long = true,
-            (_, true) if std::mem::take(&mut long) => read.damaged += 1,
+            (_, true) if std::mem::take(&mut long) => read.damaged_lines += 1,
             (_, true) if line.is_empty() => {}
-            (_, true) => match serde_json::from_slice::<Line<'_>>(&line) {
-                Ok(total) if total.replace(&mut read.rows) => {}
-                _ => match serde_json::from_slice::<Header>(&line) {
-                    Ok(header) if header.version > VERSION => return Err(LedgerError::TooNew(path.to_owned())),
+            (_, true) => match serde_json::from_slice::<LedgerLine<'_>>(&line) {
+                Ok(total) if total.apply_to(&mut read.rows) => {}
+                _ => match serde_json::from_slice::<LedgerHeader>(&line) {
+                    Ok(header) if header.version > LEDGER_VERSION => return Err(LedgerError::TooNew(path.to_owned())),
                     Ok(_) => {}
-                    Err(_) => read.damaged += 1,
+                    Err(_) => read.damaged_lines += 1,
                 },
             },
         }

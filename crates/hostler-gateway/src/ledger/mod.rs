@@ -24,17 +24,17 @@ use jiff::{Span, Timestamp};
 use tokio::sync::watch;
 
 use self::file::LedgerFile;
-use self::writer::Writer;
+use self::writer::LedgerWriter;
 use crate::usage::UsageTotals;
 
 /// How many days are kept beside today.
-const KEPT_DAYS: i64 = 62;
+const RETENTION_DAYS: i64 = 62;
 /// How many sessions are kept that nobody registered; further ones share a row. Their names come from outside.
-const MAX_GUESTS: usize = 10_000;
+const MAX_UNREGISTERED_SESSIONS: usize = 10_000;
 /// The longest name of such a session; longer ones share a row.
-const MAX_GUEST_NAME: usize = 256;
+const MAX_UNREGISTERED_NAME_BYTES: usize = 256;
 /// The row that they share.
-const OTHER_GUESTS: &str = "other callers";
+const OVERFLOW_SESSION: &str = "other callers";
 
 /// Why a ledger could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -56,47 +56,52 @@ pub enum LedgerError {
 }
 
 /// What time it is; replaced in tests.
-pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub(crate) type TimestampSource = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// How a ledger is kept.
 pub(crate) struct LedgerOptions {
     /// Where; nowhere if absent, and then it lasts as long as the process.
-    pub(crate) dir: Option<PathBuf>,
-    pub(crate) clock: Clock,
+    pub(crate) state_dir: Option<PathBuf>,
+    pub(crate) clock: TimestampSource,
     /// By how many bytes the file may grow before it is written anew.
-    pub(crate) growth: u64,
+    pub(crate) compaction_growth_bytes: u64,
     /// How long to wait after a failed write.
-    pub(crate) retry: Duration,
+    pub(crate) retry_delay: Duration,
 }
 
 impl LedgerOptions {
-    pub(crate) fn new(dir: Option<PathBuf>) -> Self {
-        Self { dir, clock: Arc::new(Timestamp::now), growth: 4 * 1024 * 1024, retry: Duration::from_secs(1) }
+    pub(crate) fn new(state_dir: Option<PathBuf>) -> Self {
+        Self {
+            state_dir,
+            clock: Arc::new(Timestamp::now),
+            compaction_growth_bytes: 4 * 1024 * 1024,
+            retry_delay: Duration::from_secs(1),
+        }
     }
 }
 
 /// The totals of all sessions and days. Dropping it writes what is left and lets others have the file.
 pub(crate) struct Ledger {
-    books: Arc<Books>,
-    clock: Clock,
-    writer: Mutex<Option<Writer>>,
-    durable: bool,
+    shared: Arc<SharedLedger>,
+    clock: TimestampSource,
+    writer: Mutex<Option<LedgerWriter>>,
+    is_durable: bool,
 }
 
 impl Ledger {
     /// Reads the directory's ledger, shortens it, and goes on with it. Blocks on the disk.
     pub(crate) fn open(options: LedgerOptions) -> Result<Self, LedgerError> {
-        let LedgerOptions { dir, clock, growth, retry } = options;
+        let LedgerOptions { state_dir: dir, clock, compaction_growth_bytes: growth, retry_delay: retry } = options;
         let Some(dir) = dir else {
-            let books = Arc::new(Books::new(Rows::default()));
-            return Ok(Self { books, clock, writer: Mutex::new(None), durable: false });
+            let books = Arc::new(SharedLedger::new(Rows::default()));
+            return Ok(Self { shared: books, clock, writer: Mutex::new(None), is_durable: false });
         };
         let (file, mut rows) = LedgerFile::open(&dir, growth)?;
-        rows.expire(day(clock()));
-        let books = Arc::new(Books::new(rows));
+        rows.remove_expired(utc_date(clock()));
+        let books = Arc::new(SharedLedger::new(rows));
         let io = |source| LedgerError::Io { path: dir, source };
-        let writer = Writer::start(Arc::clone(&books), file, retry).map_err(io)?;
-        Ok(Self { books, clock, writer: Mutex::new(Some(writer)), durable: true })
+        let writer = LedgerWriter::start(Arc::clone(&books), file, retry).map_err(io)?;
+        Ok(Self { shared: books, clock, writer: Mutex::new(Some(writer)), is_durable: true })
     }
 
     /// What time it is, by the clock that the days are told by.
@@ -105,74 +110,78 @@ impl Ledger {
     }
 
     /// How long today lasts.
-    pub(crate) fn until_tomorrow(&self) -> Duration {
+    pub(crate) fn time_until_tomorrow(&self) -> Duration {
         let now = self.now();
-        let midnight = day(now).tomorrow().and_then(|date| date.to_zoned(TimeZone::UTC));
+        let midnight = utc_date(now).tomorrow().and_then(|date| date.to_zoned(TimeZone::UTC));
         let left = midnight.map(|midnight| midnight.timestamp().duration_since(now));
         // The last day that the calendar knows has no tomorrow; nobody will wait for it.
         left.ok().and_then(|left| Duration::try_from(left).ok()).unwrap_or(Duration::MAX)
     }
 
     /// The row that the caller of an unregistered bearer is counted in.
-    pub(crate) fn guest(&self, id: &str) -> Arc<str> {
-        let books = self.books.lock();
+    pub(crate) fn unregistered_session_name(&self, id: &str) -> Arc<str> {
+        let books = self.shared.lock();
         if let Some((name, _)) = books.rows.sessions.get_key_value(id) {
             return Arc::clone(name);
         }
-        let guests = books.rows.sessions.values().filter(|row| row.guest).count();
-        if guests < MAX_GUESTS && id.len() <= MAX_GUEST_NAME { id.into() } else { OTHER_GUESTS.into() }
+        let guests = books.rows.sessions.values().filter(|row| row.is_unregistered).count();
+        if guests < MAX_UNREGISTERED_SESSIONS && id.len() <= MAX_UNREGISTERED_NAME_BYTES {
+            id.into()
+        } else {
+            OVERFLOW_SESSION.into()
+        }
     }
 
     /// What a session has used in all.
-    pub(crate) fn session(&self, session: &str) -> UsageTotals {
-        self.books.lock().rows.sessions.get(session).map(|row| row.totals).unwrap_or_default()
+    pub(crate) fn session_totals(&self, session: &str) -> UsageTotals {
+        self.shared.lock().rows.sessions.get(session).map(|row| row.totals).unwrap_or_default()
     }
 
     /// What all sessions have used today.
-    pub(crate) fn today(&self) -> UsageTotals {
-        let today = day(self.now());
-        self.books.lock().rows.days.get(&today).copied().unwrap_or_default()
+    pub(crate) fn totals_today(&self) -> UsageTotals {
+        let today = utc_date(self.now());
+        self.shared.lock().rows.days.get(&today).copied().unwrap_or_default()
     }
 
     /// Counts for a session and for today; gives back the session's new totals.
-    pub(crate) fn add(&self, account: &AccountName, change: &UsageTotals) -> UsageTotals {
-        let today = day(self.now());
-        let mut books = self.books.lock();
+    pub(crate) fn add(&self, account: &AccountKey, change: &UsageTotals) -> UsageTotals {
+        let today = utc_date(self.now());
+        let mut books = self.shared.lock();
         let row = books.rows.sessions.entry(Arc::clone(&account.session)).or_default();
         row.totals.add(change);
-        row.guest = account.guest;
-        row.last = row.last.max(today);
+        row.is_unregistered = account.is_unregistered;
+        row.last_used = row.last_used.max(today);
         let totals = row.totals;
         books.unwritten.sessions.insert(Arc::clone(&account.session));
-        books.count_day(today, change);
-        self.changed(books);
+        books.add_to_day(today, change);
+        self.mark_changed(books);
         totals
     }
 
     /// Counts for today alone: the session has been forgotten.
     pub(crate) fn add_to_day(&self, change: &UsageTotals) {
-        let today = day(self.now());
-        let mut books = self.books.lock();
-        books.count_day(today, change);
-        self.changed(books);
+        let today = utc_date(self.now());
+        let mut books = self.shared.lock();
+        books.add_to_day(today, change);
+        self.mark_changed(books);
     }
 
     /// Forgets a session's totals; the days keep what it has used.
-    pub(crate) fn forget(&self, session: &str) {
-        let mut books = self.books.lock();
+    pub(crate) fn delete_session(&self, session: &str) {
+        let mut books = self.shared.lock();
         if let Some((name, _)) = books.rows.sessions.remove_entry(session) {
             books.unwritten.sessions.insert(name);
-            self.changed(books);
+            self.mark_changed(books);
         }
     }
 
     /// Returns once all that has been counted so far is in the file, or the ledger is closed.
-    pub(crate) async fn written(&self) {
-        let wanted = self.books.lock().version;
-        if self.durable {
-            let reached = |written: &Written| written.closed || written.version >= wanted;
+    pub(crate) async fn wait_until_written(&self) {
+        let wanted = self.shared.lock().version;
+        if self.is_durable {
+            let reached = |written: &WriteProgress| written.closed || written.version >= wanted;
             // Fails only when the sender is gone, and `self` holds it.
-            let _ = self.books.written.subscribe().wait_for(reached).await;
+            let _ = self.shared.write_progress.subscribe().wait_for(reached).await;
         }
     }
 
@@ -185,17 +194,17 @@ impl Ledger {
     pub(crate) fn close(&self) {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
-            self.books.lock().closing = true;
-            self.books.work.notify_all();
+            self.shared.lock().is_closing = true;
+            self.shared.writer_wakeup.notify_all();
             writer.join();
         }
     }
 
-    fn changed(&self, mut books: MutexGuard<'_, State>) {
+    fn mark_changed(&self, mut books: MutexGuard<'_, State>) {
         books.version += 1;
-        if self.durable {
+        if self.is_durable {
             drop(books);
-            self.books.work.notify_one();
+            self.shared.writer_wakeup.notify_one();
         } else {
             // Nobody will write it.
             books.unwritten = Unwritten::default();
@@ -211,29 +220,29 @@ impl Drop for Ledger {
 
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ledger").field("durable", &self.durable).finish_non_exhaustive()
+        f.debug_struct("Ledger").field("durable", &self.is_durable).finish_non_exhaustive()
     }
 }
 
 /// Who is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AccountName {
+pub(crate) struct AccountKey {
     pub(crate) session: Arc<str>,
     /// The caller came with a name of its own instead of a registration; such rows are not kept for ever.
-    pub(crate) guest: bool,
+    pub(crate) is_unregistered: bool,
 }
 
 /// The totals, and what of them is not in the file. Shared with the writer.
-struct Books {
+struct SharedLedger {
     state: Mutex<State>,
     /// Something is unwritten, or the ledger closes.
-    work: Condvar,
-    written: watch::Sender<Written>,
+    writer_wakeup: Condvar,
+    write_progress: watch::Sender<WriteProgress>,
 }
 
 /// How far the file has come.
 #[derive(Debug, Clone, Copy, Default)]
-struct Written {
+struct WriteProgress {
     version: u64,
     /// How many writes in a row have failed.
     failures: u64,
@@ -245,7 +254,7 @@ struct State {
     unwritten: Unwritten,
     /// Counts changes.
     version: u64,
-    closing: bool,
+    is_closing: bool,
 }
 
 /// What the file stands for.
@@ -258,9 +267,9 @@ struct Rows {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct SessionRow {
     totals: UsageTotals,
-    guest: bool,
+    is_unregistered: bool,
     /// The last day on which it used something.
-    last: Date,
+    last_used: Date,
 }
 
 /// The names of what has changed since the last write; a session that is named and has no row was forgotten.
@@ -272,27 +281,27 @@ struct Unwritten {
 
 impl Rows {
     /// Drops what is too old to matter: days, and guests that have not come for as long.
-    fn expire(&mut self, today: Date) {
-        let oldest = today.checked_sub(Span::new().days(KEPT_DAYS)).unwrap_or(Date::MIN);
+    fn remove_expired(&mut self, today: Date) {
+        let oldest = today.checked_sub(Span::new().days(RETENTION_DAYS)).unwrap_or(Date::MIN);
         self.days.retain(|day, _| *day >= oldest);
-        self.sessions.retain(|_, row| !row.guest || row.last >= oldest);
+        self.sessions.retain(|_, row| !row.is_unregistered || row.last_used >= oldest);
     }
 }
 
 impl State {
-    fn count_day(&mut self, today: Date, change: &UsageTotals) {
+    fn add_to_day(&mut self, today: Date, change: &UsageTotals) {
         if !self.rows.days.contains_key(&today) {
-            self.rows.expire(today);
+            self.rows.remove_expired(today);
         }
         self.rows.days.entry(today).or_default().add(change);
         self.unwritten.days.insert(today);
     }
 }
 
-impl Books {
+impl SharedLedger {
     fn new(rows: Rows) -> Self {
-        let state = State { rows, unwritten: Unwritten::default(), version: 0, closing: false };
-        Self { state: Mutex::new(state), work: Condvar::new(), written: watch::Sender::default() }
+        let state = State { rows, unwritten: Unwritten::default(), version: 0, is_closing: false };
+        Self { state: Mutex::new(state), writer_wakeup: Condvar::new(), write_progress: watch::Sender::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -301,7 +310,7 @@ impl Books {
 }
 
 /// The day of UTC.
-fn day(time: Timestamp) -> Date {
+fn utc_date(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::UTC).date()
 }
 

@@ -26,8 +26,8 @@ fn times(count: u64, change: &UsageTotals) -> UsageTotals {
     sum
 }
 
-fn named(session: &str) -> AccountName {
-    AccountName { session: session.into(), guest: false }
+fn named(session: &str) -> AccountKey {
+    AccountKey { session: session.into(), is_unregistered: false }
 }
 
 fn open(dir: &TempDir) -> Ledger {
@@ -35,11 +35,11 @@ fn open(dir: &TempDir) -> Ledger {
 }
 
 fn options(dir: &TempDir) -> LedgerOptions {
-    LedgerOptions { retry: Duration::from_millis(5), ..LedgerOptions::new(Some(dir.path().to_owned())) }
+    LedgerOptions { retry_delay: Duration::from_millis(5), ..LedgerOptions::new(Some(dir.path().to_owned())) }
 }
 
 /// A clock that shows the time that the test says.
-fn clock(time: &Arc<Mutex<Timestamp>>) -> Clock {
+fn clock(time: &Arc<Mutex<Timestamp>>) -> TimestampSource {
     let time = Arc::clone(time);
     Arc::new(move || *time.lock().unwrap())
 }
@@ -58,18 +58,18 @@ fn totals_are_there_again_after_a_restart() {
     drop(ledger);
 
     let ledger = open(&dir);
-    assert_eq!(ledger.session("one"), times(2, &totals(1)));
-    assert_eq!(ledger.session("two"), totals(7));
-    assert_eq!(ledger.session("three"), UsageTotals::default());
-    assert_eq!(ledger.today().requests, 3);
+    assert_eq!(ledger.session_totals("one"), times(2, &totals(1)));
+    assert_eq!(ledger.session_totals("two"), totals(7));
+    assert_eq!(ledger.session_totals("three"), UsageTotals::default());
+    assert_eq!(ledger.totals_today().requests, 3);
 }
 
 #[test]
 fn without_a_directory_it_counts_in_memory() {
     let ledger = Ledger::open(LedgerOptions::new(None)).unwrap();
     ledger.add(&named("one"), &totals(3));
-    assert_eq!((ledger.session("one"), ledger.today()), (totals(3), totals(3)));
-    assert!(ledger.books.lock().unwritten.sessions.is_empty());
+    assert_eq!((ledger.session_totals("one"), ledger.totals_today()), (totals(3), totals(3)));
+    assert!(ledger.shared.lock().unwritten.sessions.is_empty());
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn a_forgotten_session_is_gone_and_its_day_is_not() {
     let dir = TempDir::new().unwrap();
     let ledger = open(&dir);
     ledger.add(&named("one"), &totals(1));
-    ledger.forget("one");
+    ledger.delete_session("one");
     ledger.add_to_day(&totals(1));
     drop(ledger);
     for _ in 0..2 {
         let ledger = open(&dir);
-        assert_eq!(ledger.session("one"), UsageTotals::default());
-        assert_eq!(ledger.today(), times(2, &totals(1)));
+        assert_eq!(ledger.session_totals("one"), UsageTotals::default());
+        assert_eq!(ledger.totals_today(), times(2, &totals(1)));
     }
     assert!(!text(&dir).contains("one"));
 }
@@ -120,10 +120,10 @@ fn a_torn_last_line_costs_that_line_only() {
     for cut in 0..line.len() {
         fs::write(ledger_path(dir.path()), format!("{whole}{}", line.get(..cut).unwrap())).unwrap();
         let ledger = open(&dir);
-        assert_eq!(ledger.session("one"), totals(1), "cut at {cut}");
+        assert_eq!(ledger.session_totals("one"), totals(1), "cut at {cut}");
         ledger.add(&named("two"), &totals(2));
         drop(ledger);
-        assert_eq!(open(&dir).session("two"), totals(2), "cut at {cut}");
+        assert_eq!(open(&dir).session_totals("two"), totals(2), "cut at {cut}");
     }
 }
 
@@ -137,9 +137,9 @@ fn lines_that_mean_nothing_are_skipped() {
     damaged.extend_from_slice(b"{\"session\":\"late\",\"requests\":4,\"added\":{\"later\":true}}\n");
     fs::write(ledger_path(dir.path()), damaged).unwrap();
     let ledger = open(&dir);
-    assert_eq!(ledger.session("one"), totals(1));
-    assert_eq!(ledger.session("late").requests, 4);
-    assert_eq!(ledger.books.lock().rows.sessions.len(), 2);
+    assert_eq!(ledger.session_totals("one"), totals(1));
+    assert_eq!(ledger.session_totals("late").requests, 4);
+    assert_eq!(ledger.shared.lock().rows.sessions.len(), 2);
 }
 
 #[test]
@@ -157,56 +157,56 @@ fn old_days_and_old_guests_are_dropped_and_old_sessions_are_not() {
     let dir = TempDir::new().unwrap();
     let time = Arc::new(Mutex::new("2026-01-31T23:59:59Z".parse::<Timestamp>().unwrap()));
     let ledger = Ledger::open(LedgerOptions { clock: clock(&time), ..options(&dir) }).unwrap();
-    let guest = AccountName { session: "guest".into(), guest: true };
+    let guest = AccountKey { session: "guest".into(), is_unregistered: true };
     ledger.add(&guest, &totals(1));
     ledger.add(&named("session"), &totals(1));
-    assert_eq!(ledger.until_tomorrow(), Duration::from_secs(1));
+    assert_eq!(ledger.time_until_tomorrow(), Duration::from_secs(1));
     let pass = |days: i64| {
         let mut time = time.lock().unwrap();
         *time = time.checked_add((24 * days).hours()).unwrap();
     };
     pass(62);
     ledger.add(&named("session"), &totals(1));
-    assert_eq!(ledger.books.lock().rows.days.len(), 2);
-    assert_eq!(ledger.session("guest"), totals(1));
-    assert_eq!(ledger.today(), totals(1));
+    assert_eq!(ledger.shared.lock().rows.days.len(), 2);
+    assert_eq!(ledger.session_totals("guest"), totals(1));
+    assert_eq!(ledger.totals_today(), totals(1));
     pass(1);
     ledger.add(&named("session"), &totals(1));
-    assert_eq!(ledger.books.lock().rows.days.len(), 2);
-    assert_eq!(ledger.session("guest"), UsageTotals::default());
+    assert_eq!(ledger.shared.lock().rows.days.len(), 2);
+    assert_eq!(ledger.session_totals("guest"), UsageTotals::default());
     drop(ledger);
     pass(1_000);
     let ledger = Ledger::open(LedgerOptions { clock: clock(&time), ..options(&dir) }).unwrap();
-    assert!(ledger.books.lock().rows.days.is_empty());
-    assert_eq!(ledger.session("session"), times(3, &totals(1)));
+    assert!(ledger.shared.lock().rows.days.is_empty());
+    assert_eq!(ledger.session_totals("session"), times(3, &totals(1)));
 }
 
 #[test]
 fn guests_share_a_row_when_there_are_too_many() {
     let ledger = Ledger::open(LedgerOptions::new(None)).unwrap();
-    for number in 0..MAX_GUESTS + 5 {
-        let session = ledger.guest(&number.to_string());
-        ledger.add(&AccountName { session, guest: true }, &totals(1));
+    for number in 0..MAX_UNREGISTERED_SESSIONS + 5 {
+        let session = ledger.unregistered_session_name(&number.to_string());
+        ledger.add(&AccountKey { session, is_unregistered: true }, &totals(1));
     }
-    assert_eq!(&*ledger.guest("7"), "7");
-    assert_eq!(ledger.session(OTHER_GUESTS).requests, 5);
-    assert_eq!(ledger.books.lock().rows.sessions.len(), MAX_GUESTS + 1);
+    assert_eq!(&*ledger.unregistered_session_name("7"), "7");
+    assert_eq!(ledger.session_totals(OVERFLOW_SESSION).requests, 5);
+    assert_eq!(ledger.shared.lock().rows.sessions.len(), MAX_UNREGISTERED_SESSIONS + 1);
     let other = Ledger::open(LedgerOptions::new(None)).unwrap();
-    assert_eq!(&*other.guest(&"x".repeat(257)), OTHER_GUESTS);
+    assert_eq!(&*other.unregistered_session_name(&"x".repeat(257)), OVERFLOW_SESSION);
 }
 
 #[test]
 fn the_file_does_not_grow_without_end() {
     let dir = TempDir::new().unwrap();
-    let ledger = Ledger::open(LedgerOptions { growth: 2_000, ..options(&dir) }).unwrap();
+    let ledger = Ledger::open(LedgerOptions { compaction_growth_bytes: 2_000, ..options(&dir) }).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for _ in 0..200 {
         ledger.add(&named("one"), &totals(1));
-        runtime.block_on(ledger.written());
+        runtime.block_on(ledger.wait_until_written());
         assert!(text(&dir).len() < 4_000);
     }
     drop(ledger);
-    assert_eq!(open(&dir).session("one"), times(200, &totals(1)));
+    assert_eq!(open(&dir).session_totals("one"), times(200, &totals(1)));
 }
 
 #[tokio::test]
@@ -215,17 +215,17 @@ async fn a_full_disk_delays_the_file_and_not_the_counting() {
     let ledger = open(&dir);
     // Writing there fails as on a full disk.
     symlink("/dev/full", ledger_path(dir.path())).unwrap();
-    let mut written = ledger.books.written.subscribe();
+    let mut written = ledger.shared.write_progress.subscribe();
     for failures in 1..=3 {
         ledger.add(&named("one"), &totals(1));
         written.wait_for(|written| written.failures >= failures).await.unwrap();
     }
-    assert_eq!(ledger.session("one"), times(3, &totals(1)));
+    assert_eq!(ledger.session_totals("one"), times(3, &totals(1)));
     assert_eq!(written.borrow().version, 0);
     fs::remove_file(ledger_path(dir.path())).unwrap();
-    ledger.written().await;
+    ledger.wait_until_written().await;
     drop(ledger);
-    assert_eq!(open(&dir).session("one"), times(3, &totals(1)));
+    assert_eq!(open(&dir).session_totals("one"), times(3, &totals(1)));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_disk_that_stays_full_does_not_keep_the_ledger_from_closing() {
     ledger.add(&named("one"), &totals(1));
     ledger.close();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(ledger.written());
+    runtime.block_on(ledger.wait_until_written());
     assert!(!ledger.is_open());
 }
 
@@ -245,8 +245,8 @@ fn half_a_line_that_a_full_disk_left_behind_does_not_spoil_the_next() {
     let dir = TempDir::new().unwrap();
     let path = ledger_path(dir.path());
     let lines = |session: &str, number| {
-        let mut lines = file::Lines::default();
-        lines.session(session, Some(&SessionRow { totals: totals(number), ..SessionRow::default() })).unwrap();
+        let mut lines = file::LedgerLines::default();
+        lines.push_session(session, Some(&SessionRow { totals: totals(number), ..SessionRow::default() })).unwrap();
         lines
     };
     let (mut file, _) = LedgerFile::open(dir.path(), 1_000_000).unwrap();
@@ -262,7 +262,7 @@ fn half_a_line_that_a_full_disk_left_behind_does_not_spoil_the_next() {
     file.append(&lines("two", 2)).unwrap();
     drop(file);
     let ledger = open(&dir);
-    assert_eq!((ledger.session("one"), ledger.session("two")), (totals(1), totals(2)));
+    assert_eq!((ledger.session_totals("one"), ledger.session_totals("two")), (totals(1), totals(2)));
 }
 
 /// What may happen to a ledger.
@@ -293,7 +293,7 @@ proptest! {
     fn totals_are_the_sum_of_all_changes_whatever_happens(steps in prop::collection::vec(step(), 1..60)) {
         let dir = TempDir::new().unwrap();
         let time = Arc::new(Mutex::new("2026-06-01T12:00:00Z".parse::<Timestamp>().unwrap()));
-        let reopen = || Ledger::open(LedgerOptions { clock: clock(&time), growth: 1_500, ..options(&dir) }).unwrap();
+        let reopen = || Ledger::open(LedgerOptions { clock: clock(&time), compaction_growth_bytes: 1_500, ..options(&dir) }).unwrap();
         let mut ledger = reopen();
         let mut sessions: HashMap<String, UsageTotals> = HashMap::new();
         let mut today = UsageTotals::default();
@@ -309,7 +309,7 @@ proptest! {
                 Step::Forget(session) => {
                     let session = format!("session {session}");
                     sessions.remove(&session);
-                    ledger.forget(&session);
+                    ledger.delete_session(&session);
                 }
                 Step::NextDay => {
                     let mut time = time.lock().unwrap();
@@ -331,13 +331,13 @@ proptest! {
                     ledger = reopen();
                 }
             }
-            prop_assert_eq!(ledger.today(), today);
+            prop_assert_eq!(ledger.totals_today(), today);
         }
         drop(ledger);
         let ledger = reopen();
-        prop_assert_eq!(ledger.today(), today);
+        prop_assert_eq!(ledger.totals_today(), today);
         let kept: HashMap<String, UsageTotals> =
-            ledger.books.lock().rows.sessions.iter().map(|(name, row)| (name.to_string(), row.totals)).collect();
+            ledger.shared.lock().rows.sessions.iter().map(|(name, row)| (name.to_string(), row.totals)).collect();
         prop_assert_eq!(kept, sessions);
     }
 }
@@ -345,7 +345,7 @@ proptest! {
 #[test]
 fn many_threads_lose_nothing() {
     let dir = TempDir::new().unwrap();
-    let ledger = Ledger::open(LedgerOptions { growth: 2_000, ..options(&dir) }).unwrap();
+    let ledger = Ledger::open(LedgerOptions { compaction_growth_bytes: 2_000, ..options(&dir) }).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
             let ledger = &ledger;
@@ -359,7 +359,7 @@ fn many_threads_lose_nothing() {
     });
     drop(ledger);
     let ledger = open(&dir);
-    assert_eq!(ledger.session("shared"), times(2_000, &totals(1)));
-    assert_eq!(ledger.session("thread 3"), times(500, &totals(2)));
-    assert_eq!(ledger.today().requests, 4_000);
+    assert_eq!(ledger.session_totals("shared"), times(2_000, &totals(1)));
+    assert_eq!(ledger.session_totals("thread 3"), times(500, &totals(2)));
+    assert_eq!(ledger.totals_today().requests, 4_000);
 }

@@ -5,15 +5,15 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::file::{LedgerFile, Lines};
-use super::{Books, State, Unwritten};
+use super::file::{LedgerFile, LedgerLines};
+use super::{SharedLedger, State, Unwritten};
 
 /// The running thread.
-pub(super) struct Writer(JoinHandle<()>);
+pub(super) struct LedgerWriter(JoinHandle<()>);
 
-impl Writer {
-    pub(super) fn start(books: Arc<Books>, file: LedgerFile, retry: Duration) -> io::Result<Self> {
-        thread::Builder::new().name("ledger".to_owned()).spawn(move || run(&books, file, retry)).map(Self)
+impl LedgerWriter {
+    pub(super) fn start(books: Arc<SharedLedger>, file: LedgerFile, retry: Duration) -> io::Result<Self> {
+        thread::Builder::new().name("ledger".to_owned()).spawn(move || run_writer(&books, file, retry)).map(Self)
     }
 
     /// Waits for its end; the ledger must be closing.
@@ -25,26 +25,26 @@ impl Writer {
 }
 
 /// What one write is about.
-struct Job {
-    lines: io::Result<Lines>,
+struct WriteBatch {
+    lines: io::Result<LedgerLines>,
     changed: Unwritten,
     version: u64,
     /// The ledger closes: this is the last try.
-    last: bool,
+    is_final: bool,
 }
 
-fn run(books: &Books, mut file: LedgerFile, retry: Duration) {
+fn run_writer(books: &SharedLedger, mut file: LedgerFile, retry: Duration) {
     let mut failures = 0;
     loop {
-        let Job { lines, changed, version, last } = next(books, (failures > 0).then_some(retry));
+        let WriteBatch { lines, changed, version, is_final: last } = next_batch(books, (failures > 0).then_some(retry));
         match lines.and_then(|lines| if changed.is_empty() { Ok(()) } else { file.append(&lines) }) {
             Ok(()) => {
                 if std::mem::take(&mut failures) > 0 {
                     tracing::info!("the ledger is written again; nothing was lost");
                 }
-                books.written.send_modify(|written| (written.version, written.failures) = (version, 0));
-                if file.is_long() {
-                    shorten(books, &mut file);
+                books.write_progress.send_modify(|written| (written.version, written.failures) = (version, 0));
+                if file.needs_compaction() {
+                    compact(books, &mut file);
                 }
             }
             Err(error) => {
@@ -53,51 +53,51 @@ fn run(books: &Books, mut file: LedgerFile, retry: Duration) {
                     tracing::warn!(%error, "the ledger cannot be written; {note}");
                 }
                 failures += 1;
-                books.lock().unwritten.put_back(changed);
-                books.written.send_modify(|written| written.failures = failures);
+                books.lock().unwritten.restore(changed);
+                books.write_progress.send_modify(|written| written.failures = failures);
             }
         }
         if last {
-            books.written.send_modify(|written| written.closed = true);
+            books.write_progress.send_modify(|written| written.closed = true);
             return;
         }
     }
 }
 
 /// Waits until there is something to write. After a failure it is tried again only when the pause is over.
-fn next(books: &Books, pause: Option<Duration>) -> Job {
+fn next_batch(books: &SharedLedger, pause: Option<Duration>) -> WriteBatch {
     let state = books.lock();
     let waited = match pause {
         Some(pause) => books
-            .work
-            .wait_timeout_while(state, pause, |state| !state.closing)
+            .writer_wakeup
+            .wait_timeout_while(state, pause, |state| !state.is_closing)
             .map(|(state, _)| state)
             .unwrap_or_else(|poisoned| PoisonError::into_inner(poisoned).0),
         None => books
-            .work
-            .wait_while(state, |state| state.unwritten.is_empty() && !state.closing)
+            .writer_wakeup
+            .wait_while(state, |state| state.unwritten.is_empty() && !state.is_closing)
             .unwrap_or_else(PoisonError::into_inner),
     };
     let mut state = waited;
     let changed = std::mem::take(&mut state.unwritten);
-    Job { lines: lines(&state, &changed), changed, version: state.version, last: state.closing }
+    WriteBatch { lines: build_lines(&state, &changed), changed, version: state.version, is_final: state.is_closing }
 }
 
 /// The present totals of everything that has changed.
-fn lines(state: &State, changed: &Unwritten) -> io::Result<Lines> {
-    let mut lines = Lines::default();
+fn build_lines(state: &State, changed: &Unwritten) -> io::Result<LedgerLines> {
+    let mut lines = LedgerLines::default();
     for session in &changed.sessions {
-        lines.session(session, state.rows.sessions.get(session))?;
+        lines.push_session(session, state.rows.sessions.get(session))?;
     }
     for day in &changed.days {
         if let Some(totals) = state.rows.days.get(day) {
-            lines.day(*day, totals)?;
+            lines.push_day(*day, totals)?;
         }
     }
     Ok(lines)
 }
 
-fn shorten(books: &Books, file: &mut LedgerFile) {
+fn compact(books: &SharedLedger, file: &mut LedgerFile) {
     // A copy, so that counting goes on meanwhile. What changes while it is written is unwritten and follows.
     let rows = books.lock().rows.clone();
     if let Err(error) = file.compact(&rows) {
@@ -110,7 +110,7 @@ impl Unwritten {
         self.sessions.is_empty() && self.days.is_empty()
     }
 
-    fn put_back(&mut self, other: Self) {
+    fn restore(&mut self, other: Self) {
         self.sessions.extend(other.sessions);
         self.days.extend(other.days);
     }

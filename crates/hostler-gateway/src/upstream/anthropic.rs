@@ -6,19 +6,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hostler_redact::{json_fault, place};
+use hostler_redact::{host_and_port, redact_json_error};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use reqwest::RequestBuilder;
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 use url::Url;
 
-use super::http::{self as over_http, HttpClient, Timeouts};
-use super::{Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel};
-use crate::credential::{CredentialSource, FixedCredential, Standing};
+use super::http_client::{self as over_http, HttpClient, UpstreamTimeouts};
+use super::{
+    BetaPolicy, UnknownModelPolicy, Upstream, UpstreamCapabilities, UpstreamError, UpstreamModel, UpstreamRequest,
+    UpstreamResponse,
+};
+use crate::credential::{CredentialSource, CredentialStatus, FixedCredential};
 
 /// The version that our own calls, for which no client said one, are made with.
-const VERSION: &str = "2023-06-01";
+const API_VERSION: &str = "2023-06-01";
 
 /// How the credential is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +43,7 @@ pub struct AnthropicConfig {
     /// How it is sent.
     pub credential_header: CredentialHeader,
     /// How long the server may take.
-    pub timeouts: Timeouts,
+    pub timeouts: UpstreamTimeouts,
 }
 
 impl AnthropicConfig {
@@ -51,7 +54,7 @@ impl AnthropicConfig {
             base_url,
             credential: Arc::new(FixedCredential::default()),
             credential_header: CredentialHeader::default(),
-            timeouts: Timeouts::default(),
+            timeouts: UpstreamTimeouts::default(),
         }
     }
 }
@@ -60,7 +63,7 @@ impl AnthropicConfig {
 impl fmt::Debug for AnthropicConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnthropicConfig")
-            .field("host", &place(&self.base_url))
+            .field("host", &host_and_port(&self.base_url))
             .field("credential", &self.credential)
             .finish_non_exhaustive()
     }
@@ -90,11 +93,11 @@ impl AnthropicUpstream {
         if let Some(secret) = self.credential.current()? {
             match self.credential_header {
                 CredentialHeader::ApiKey => {
-                    headers.insert("x-api-key", over_http::secret_value(secret.expose_secret())?);
+                    headers.insert("x-api-key", over_http::secret_header_value(secret.expose_secret())?);
                 }
                 CredentialHeader::Bearer => {
                     let bearer = format!("Bearer {}", secret.expose_secret());
-                    headers.insert(header::AUTHORIZATION, over_http::secret_value(&bearer)?);
+                    headers.insert(header::AUTHORIZATION, over_http::secret_header_value(&bearer)?);
                 }
             }
         }
@@ -102,7 +105,7 @@ impl AnthropicUpstream {
     }
 
     /// One try of a client's request.
-    async fn post(&self, path: &[&str], call: &UpstreamCall) -> Result<UpstreamAnswer, UpstreamError> {
+    async fn post(&self, path: &[&str], call: &UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(version) = &call.version {
@@ -113,31 +116,32 @@ impl AnthropicUpstream {
         }
         let query: &[(&str, &str)] = if call.beta_endpoint { &[("beta", "true")] } else { &[] };
         let request = self.request(Method::POST, path, query)?.headers(headers).body(call.body.clone());
-        over_http::answer(self.send(request).await?, call.stream).await
+        over_http::read_response(self.send(request).await?, call.stream).await
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, UpstreamError> {
         let sent = over_http::send(request, |body| self.redact(body)).await;
-        if let Err(UpstreamError::Refused(refusal)) = &sent
+        if let Err(UpstreamError::ErrorResponse(refusal)) = &sent
             && refusal.status == StatusCode::UNAUTHORIZED
             && let Ok(Some(secret)) = self.credential.current()
         {
-            self.credential.refused(&secret);
+            self.credential.mark_rejected(&secret);
         }
         sent
     }
 
     /// Every page of the list, which is sorted by the server.
-    async fn list(&self) -> Result<Vec<UpstreamModel>, UpstreamError> {
+    async fn list_models(&self) -> Result<Vec<UpstreamModel>, UpstreamError> {
         let mut models = Vec::new();
         let mut after: Option<String> = None;
-        for _ in 0..MAX_PAGES {
+        for _ in 0..MAX_MODEL_PAGES {
             let mut query = vec![("limit", "1000")];
             query.extend(after.as_deref().map(|after| ("after_id", after)));
-            let request = self.request(Method::GET, &["v1", "models"], &query)?.header("anthropic-version", VERSION);
-            let body = over_http::whole(self.send(request).await?).await?;
-            let page: Page = serde_json::from_slice(&body).map_err(|error| UpstreamError::Unintelligible {
-                reason: format!("its list of models: {}", json_fault(&error)),
+            let request =
+                self.request(Method::GET, &["v1", "models"], &query)?.header("anthropic-version", API_VERSION);
+            let body = over_http::read_body(self.send(request).await?).await?;
+            let page: ModelsPage = serde_json::from_slice(&body).map_err(|error| UpstreamError::InvalidResponse {
+                reason: format!("its list of models: {}", redact_json_error(&error)),
             })?;
             models.extend(page.data.into_iter().map(|listed| UpstreamModel {
                 name: listed.display_name.unwrap_or_else(|| listed.id.clone()),
@@ -156,18 +160,18 @@ impl AnthropicUpstream {
 }
 
 /// A list that goes on for longer is not read to its end.
-const MAX_PAGES: usize = 20;
+const MAX_MODEL_PAGES: usize = 20;
 
 #[derive(Deserialize)]
-struct Page {
-    data: Vec<Listed>,
+struct ModelsPage {
+    data: Vec<ListedModel>,
     #[serde(default)]
     has_more: bool,
     last_id: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedModel {
     id: String,
     display_name: Option<String>,
     max_input_tokens: Option<u64>,
@@ -179,28 +183,28 @@ impl Upstream for AnthropicUpstream {
         "anthropic"
     }
 
-    fn manners(&self) -> Manners {
-        Manners { betas: Betas::All, unknown_models: UnknownModels::RefuseIfListed }
+    fn capabilities(&self) -> UpstreamCapabilities {
+        UpstreamCapabilities { betas: BetaPolicy::All, unknown_models: UnknownModelPolicy::RejectIfListKnown }
     }
 
-    fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+    fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         async move { over_http::with_retries(|| self.post(&["v1", "messages"], &call)).await }.boxed()
     }
 
-    fn count_tokens(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+    fn count_tokens(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         async move { over_http::with_retries(|| self.post(&["v1", "messages", "count_tokens"], &call)).await }.boxed()
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
-        self.list().boxed()
+        self.list_models().boxed()
     }
 
-    fn searches_the_web(&self) -> bool {
+    fn supports_web_search(&self) -> bool {
         true
     }
 
-    fn standing(&self) -> Standing {
-        self.credential.standing()
+    fn credential_status(&self) -> CredentialStatus {
+        self.credential.status()
     }
 
     fn redact(&self, text: Bytes) -> Bytes {

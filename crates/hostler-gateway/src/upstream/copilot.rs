@@ -4,13 +4,13 @@
 //! `login` is how a person gets the GitHub token in the first place.
 
 mod access;
-mod accesses;
-mod clock;
-mod github;
-mod lifetime;
-mod login;
+mod access_lifetime;
+mod access_manager;
+mod device_login;
+mod error_message;
+mod github_api;
 mod models;
-mod quote;
+mod wall_clock;
 
 use std::fmt;
 use std::future::Future;
@@ -19,23 +19,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hostler_redact::place;
+use hostler_redact::host_and_port;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use self::access::Access;
-use self::accesses::Accesses;
-use self::github::GitHub;
-use super::http::{self as over_http, Timeouts};
-use super::{Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel};
-use crate::credential::{CredentialSource, Standing};
-use crate::error::{self, ErrorKind};
-use crate::sign_in::{Resource, SignIns};
+use self::access::CopilotAccess;
+use self::access_manager::CopilotAccessManager;
+use self::github_api::GitHubApi;
+use super::http_client::{self as over_http, UpstreamTimeouts};
+use super::{
+    BetaPolicy, UnknownModelPolicy, Upstream, UpstreamCapabilities, UpstreamError, UpstreamModel, UpstreamRequest,
+    UpstreamResponse,
+};
+use crate::credential::{CredentialSource, CredentialStatus};
+use crate::error::{self, ApiErrorKind};
+use crate::sign_in::{ProtectedResource, SignInStore};
 
-pub use self::clock::{Clock, SystemClock};
-pub use self::login::{DeviceCode, DeviceLoginConfig, LoginError, device_login, device_login_by};
+pub use self::device_login::{DeviceCode, DeviceLoginConfig, DeviceLoginError, device_login, device_login_with_clock};
+pub use self::wall_clock::{SystemWallClock, WallClock};
 
 /// The API of GitHub itself; enterprises have their own.
 pub const GITHUB_API_URL: &str = "https://api.github.com";
@@ -67,7 +70,7 @@ pub struct CopilotConfig {
     /// Where the GitHub token comes from.
     pub github_token: Arc<dyn CredentialSource>,
     /// Where the tokens of clients are, if they may bring theirs.
-    pub sign_ins: Option<Arc<SignIns>>,
+    pub sign_ins: Option<Arc<SignInStore>>,
     /// What is sent as the key.
     pub mode: CopilotMode,
     /// Sent as `copilot-integration-id`, if there is one.
@@ -77,7 +80,7 @@ pub struct CopilotConfig {
     /// Sent as `x-github-api-version`.
     pub api_version: String,
     /// How long the servers may take.
-    pub timeouts: Timeouts,
+    pub timeouts: UpstreamTimeouts,
 }
 
 impl CopilotConfig {
@@ -94,7 +97,7 @@ impl CopilotConfig {
             integration_id: None,
             editor_version: EDITOR_VERSION.to_owned(),
             api_version: API_VERSION.to_owned(),
-            timeouts: Timeouts::default(),
+            timeouts: UpstreamTimeouts::default(),
         }
     }
 }
@@ -103,8 +106,8 @@ impl CopilotConfig {
 impl fmt::Debug for CopilotConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CopilotConfig")
-            .field("github", &place(&self.github_api_url))
-            .field("api", &self.api_url.as_ref().map(place))
+            .field("github", &host_and_port(&self.github_api_url))
+            .field("api", &self.api_url.as_ref().map(host_and_port))
             .field("mode", &self.mode)
             .finish_non_exhaustive()
     }
@@ -115,13 +118,13 @@ impl fmt::Debug for CopilotConfig {
 pub enum CopilotConfigError {
     /// A setting is sent as a header and cannot be.
     #[error("{setting} of the copilot upstream must be plain text on one line")]
-    NotAHeader {
+    InvalidHeader {
         /// The setting.
         setting: &'static str,
     },
     /// A URL is none that can be called.
     #[error("{setting} of the copilot upstream must be an http or https URL")]
-    NotAWebUrl {
+    InvalidUrl {
         /// The setting.
         setting: &'static str,
     },
@@ -129,11 +132,11 @@ pub enum CopilotConfigError {
 
 /// The upstream for GitHub Copilot.
 pub struct CopilotUpstream {
-    accesses: Accesses,
+    access_manager: CopilotAccessManager,
     /// What every request carries.
     headers: HeaderMap,
     /// What clients sign in to, if they may.
-    resource: Option<Resource>,
+    protected_resource: Option<ProtectedResource>,
 }
 
 impl CopilotUpstream {
@@ -142,74 +145,78 @@ impl CopilotUpstream {
     /// # Errors
     /// If the configuration holds something that cannot be sent.
     pub fn new(config: CopilotConfig) -> Result<Self, CopilotConfigError> {
-        Self::by_clock(config, Arc::new(SystemClock))
+        Self::with_clock(config, Arc::new(SystemWallClock))
     }
 
     /// The same by another clock.
     ///
     /// # Errors
     /// If the configuration holds something that cannot be sent.
-    pub fn by_clock(config: CopilotConfig, clock: Arc<dyn Clock>) -> Result<Self, CopilotConfigError> {
+    pub fn with_clock(config: CopilotConfig, clock: Arc<dyn WallClock>) -> Result<Self, CopilotConfigError> {
         let urls = [("github_api_url", Some(&config.github_api_url)), ("api_url", config.api_url.as_ref())];
         for (setting, url) in urls {
             if url.is_some_and(|url| !["http", "https"].contains(&url.scheme())) {
-                return Err(CopilotConfigError::NotAWebUrl { setting });
+                return Err(CopilotConfigError::InvalidUrl { setting });
             }
         }
-        let headers = headers(&config)?;
-        let github = GitHub::new(&config, headers.clone());
+        let headers = request_headers(&config)?;
+        let github = GitHubApi::new(&config, headers.clone());
         let (resource, credential) = match &config.sign_ins {
             Some(sign_ins) => {
                 let resource = resource(&config);
-                let source = sign_ins.source(&resource.id, config.github_token);
+                let source = sign_ins.credential_source(&resource.id, config.github_token);
                 (Some(resource), Arc::new(source) as Arc<dyn CredentialSource>)
             }
             None => (None, config.github_token),
         };
-        Ok(Self { accesses: Accesses::new(github, credential, clock), headers, resource })
+        Ok(Self {
+            access_manager: CopilotAccessManager::new(github, credential, clock),
+            headers,
+            protected_resource: resource,
+        })
     }
 
     /// Makes a call, and makes it once more with a new access if the first one was refused. Where the token itself is the
     /// key and was refused both times, it is over; if there is another one, that is tried as well.
-    async fn with_access<T, F>(&self, call: impl Fn(Arc<Access>) -> F) -> Result<T, UpstreamError>
+    async fn with_access<T, F>(&self, call: impl Fn(Arc<CopilotAccess>) -> F) -> Result<T, UpstreamError>
     where
         F: Future<Output = Result<T, UpstreamError>>,
     {
         let (mut again, mut another) = (false, false);
         loop {
-            let access = self.accesses.current().await?;
+            let access = self.access_manager.current().await?;
             let outcome = over_http::with_retries(|| call(Arc::clone(&access))).await;
-            let Some(status) = refused_with(&outcome) else {
-                if outcome.is_ok() && access.is_direct() {
-                    self.accesses.accepted(&access);
+            let Some(status) = auth_failure_status(&outcome) else {
+                if outcome.is_ok() && access.uses_github_token() {
+                    self.access_manager.mark_token_accepted(&access);
                 }
                 return outcome;
             };
-            self.accesses.refused(&access);
+            self.access_manager.discard(&access);
             if !again {
                 again = true;
                 continue;
             }
             // Anything but 401 may be about the model, the account's policy or the address: the token stays.
-            let is_over = status == StatusCode::UNAUTHORIZED && access.is_direct();
-            if !is_over || !self.accesses.give_up(&access) || another {
+            let is_over = status == StatusCode::UNAUTHORIZED && access.uses_github_token();
+            if !is_over || !self.access_manager.reject_token(&access) || another {
                 return outcome;
             }
             (again, another) = (false, true);
         }
     }
 
-    fn request(&self, access: &Access, method: Method, path: &[&str]) -> Result<RequestBuilder, UpstreamError> {
-        let bearer = over_http::secret_value(&format!("Bearer {}", access.key.expose_secret()))?;
+    fn request(&self, access: &CopilotAccess, method: Method, path: &[&str]) -> Result<RequestBuilder, UpstreamError> {
+        let bearer = over_http::secret_header_value(&format!("Bearer {}", access.key.expose_secret()))?;
         let request = access.api.request(method, path, &[])?;
         Ok(request.headers(self.headers.clone()).header(header::AUTHORIZATION, bearer))
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, UpstreamError> {
-        over_http::send(request, |body| self.redact(body)).await.map_err(in_an_envelope)
+        over_http::send(request, |body| self.redact(body)).await.map_err(wrap_error_body)
     }
 
-    async fn post(&self, access: &Access, call: &UpstreamCall) -> Result<UpstreamAnswer, UpstreamError> {
+    async fn post(&self, access: &CopilotAccess, call: &UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(version) = &call.version {
@@ -220,13 +227,13 @@ impl CopilotUpstream {
         }
         let request = self.request(access, Method::POST, &["v1", "messages"])?.headers(headers).body(call.body.clone());
         let response = self.send(request).await?;
-        over_http::answer(response, call.stream).await
+        over_http::read_response(response, call.stream).await
     }
 
-    async fn list(&self, access: &Access) -> Result<Vec<UpstreamModel>, UpstreamError> {
+    async fn list_models(&self, access: &CopilotAccess) -> Result<Vec<UpstreamModel>, UpstreamError> {
         let request = self.request(access, Method::GET, &["models"])?;
-        let body = over_http::whole(self.send(request).await?).await?;
-        models::read(&body).map_err(|_| UpstreamError::Unintelligible {
+        let body = over_http::read_body(self.send(request).await?).await?;
+        models::parse_models(&body).map_err(|_| UpstreamError::InvalidResponse {
             reason: "Copilot's list of models has another shape than expected".to_owned(),
         })
     }
@@ -237,11 +244,11 @@ impl Upstream for CopilotUpstream {
         "copilot"
     }
 
-    fn manners(&self) -> Manners {
-        Manners { betas: Betas::Allowed, unknown_models: UnknownModels::Refuse }
+    fn capabilities(&self) -> UpstreamCapabilities {
+        UpstreamCapabilities { betas: BetaPolicy::Allowed, unknown_models: UnknownModelPolicy::Reject }
     }
 
-    fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+    fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         async move {
             let call = &call;
             self.with_access(|access| async move { self.post(&access, call).await }).await
@@ -250,24 +257,24 @@ impl Upstream for CopilotUpstream {
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
-        self.with_access(move |access| async move { self.list(&access).await }).boxed()
+        self.with_access(move |access| async move { self.list_models(&access).await }).boxed()
     }
 
-    fn standing(&self) -> Standing {
-        self.accesses.standing()
+    fn credential_status(&self) -> CredentialStatus {
+        self.access_manager.credential_status()
     }
 
-    fn resource(&self) -> Option<Resource> {
-        self.resource.clone()
+    fn protected_resource(&self) -> Option<ProtectedResource> {
+        self.protected_resource.clone()
     }
 
-    fn check(&self, token: SecretString) -> BoxFuture<'_, Result<(), UpstreamError>> {
+    fn verify_token(&self, token: SecretString) -> BoxFuture<'_, Result<(), UpstreamError>> {
         async move {
-            let _trying = self.accesses.trying(&token);
-            let access = self.accesses.try_token(&token).await?;
+            let _trying = self.access_manager.begin_token_check(&token);
+            let access = self.access_manager.check_token(&token).await?;
             // Where the token itself is the key, it may be that nobody has looked at it yet.
-            if access.is_direct() {
-                self.list(&access).await?;
+            if access.uses_github_token() {
+                self.list_models(&access).await?;
             }
             Ok(())
         }
@@ -275,20 +282,20 @@ impl Upstream for CopilotUpstream {
     }
 
     fn redact(&self, text: Bytes) -> Bytes {
-        self.accesses.redact(text)
+        self.access_manager.redact(text)
     }
 }
 
 impl fmt::Debug for CopilotUpstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CopilotUpstream").field(&self.accesses).finish()
+        f.debug_tuple("CopilotUpstream").field(&self.access_manager).finish()
     }
 }
 
 /// The status with which Copilot did not accept the key, or not here.
-fn refused_with<T>(outcome: &Result<T, UpstreamError>) -> Option<StatusCode> {
+fn auth_failure_status<T>(outcome: &Result<T, UpstreamError>) -> Option<StatusCode> {
     match outcome {
-        Err(UpstreamError::Refused(refusal)) => {
+        Err(UpstreamError::ErrorResponse(refusal)) => {
             Some(refusal.status).filter(|status| [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(status))
         }
         _ => None,
@@ -296,24 +303,24 @@ fn refused_with<T>(outcome: &Result<T, UpstreamError>) -> Option<StatusCode> {
 }
 
 /// Copilot's own errors have other forms than those of the Messages API; what they say is kept.
-fn in_an_envelope(error: UpstreamError) -> UpstreamError {
+fn wrap_error_body(error: UpstreamError) -> UpstreamError {
     match error {
-        UpstreamError::Refused(mut refusal) if error::envelope_kind(&refusal.body).is_none() => {
-            if let Some(said) = quote::sentence(&refusal.body) {
+        UpstreamError::ErrorResponse(mut refusal) if error::error_body_kind(&refusal.body).is_none() => {
+            if let Some(said) = error_message::sentence(&refusal.body) {
                 let message = format!("Upstream: Copilot refused the request with status {}: {said}.", refusal.status);
-                refusal.body = error::envelope(ErrorKind::of_status(refusal.status), &message);
+                refusal.body = error::error_body(ApiErrorKind::from_status(refusal.status), &message);
             }
-            UpstreamError::Refused(refusal)
+            UpstreamError::ErrorResponse(refusal)
         }
         other => other,
     }
 }
 
 /// A token is good for the GitHub that it was issued for, and is sent to no other.
-fn resource(config: &CopilotConfig) -> Resource {
+fn resource(config: &CopilotConfig) -> ProtectedResource {
     let bare = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
     let web = config.github_url.as_ref().map_or_else(|| GITHUB_URL.to_owned(), bare);
-    Resource {
+    ProtectedResource {
         id: bare(&config.github_api_url),
         name: "GitHub Copilot".to_owned(),
         authorization_server: format!("{web}/login/oauth"),
@@ -321,7 +328,7 @@ fn resource(config: &CopilotConfig) -> Resource {
     }
 }
 
-fn headers(config: &CopilotConfig) -> Result<HeaderMap, CopilotConfigError> {
+fn request_headers(config: &CopilotConfig) -> Result<HeaderMap, CopilotConfigError> {
     let mut headers = HeaderMap::new();
     for (name, setting, text) in [
         ("copilot-integration-id", "integration_id", config.integration_id.as_deref()),
@@ -329,7 +336,7 @@ fn headers(config: &CopilotConfig) -> Result<HeaderMap, CopilotConfigError> {
         ("x-github-api-version", "api_version", Some(config.api_version.as_str())),
     ] {
         if let Some(text) = text {
-            let value = HeaderValue::from_str(text).map_err(|_| CopilotConfigError::NotAHeader { setting })?;
+            let value = HeaderValue::from_str(text).map_err(|_| CopilotConfigError::InvalidHeader { setting })?;
             headers.insert(HeaderName::from_static(name), value);
         }
     }

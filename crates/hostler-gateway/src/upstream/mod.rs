@@ -10,19 +10,19 @@ use futures::stream::BoxStream;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::credential::{CredentialError, Standing};
-use crate::error::{self, ErrorKind};
-use crate::sign_in::Resource;
+use crate::credential::{CredentialError, CredentialStatus};
+use crate::error::{self, ApiErrorKind};
+use crate::sign_in::ProtectedResource;
 
 pub(crate) mod anthropic;
 pub(crate) mod copilot;
-pub(crate) mod http;
+pub(crate) mod http_client;
 pub(crate) mod openai;
 mod retry;
 pub(crate) mod scripted;
 
 /// Server-sent events as bytes, chunked in any way.
-pub type EventBytes = BoxStream<'static, Result<Bytes, UpstreamError>>;
+pub type EventByteStream = BoxStream<'static, Result<Bytes, UpstreamError>>;
 
 /// Something that answers Messages requests.
 ///
@@ -32,23 +32,23 @@ pub trait Upstream: Send + Sync {
     fn kind(&self) -> &'static str;
 
     /// How requests must look that it is sent.
-    fn manners(&self) -> Manners;
+    fn capabilities(&self) -> UpstreamCapabilities;
 
     /// Answers one request. The error is what the client is told if nothing has been streamed yet.
-    fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>>;
+    fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>>;
 
     /// Counts the tokens of a request that is not made. The answer is whole.
-    fn count_tokens(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+    fn count_tokens(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         let _not_asked = call;
         let kind = self.kind();
-        async move { Err(cannot_count(kind)) }.boxed()
+        async move { Err(count_tokens_unsupported(kind)) }.boxed()
     }
 
     /// The models that it serves, under its own ids.
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>>;
 
     /// Whether it runs the web searches that a request lets the model make.
-    fn searches_the_web(&self) -> bool {
+    fn supports_web_search(&self) -> bool {
         false
     }
 
@@ -58,17 +58,17 @@ pub trait Upstream: Send + Sync {
     }
 
     /// Whether it can be called, as far as its credential goes.
-    fn standing(&self) -> Standing {
-        Standing::Ready
+    fn credential_status(&self) -> CredentialStatus {
+        CredentialStatus::Ready
     }
 
     /// What clients can sign in to in order to use it, if there is such a thing.
-    fn resource(&self) -> Option<Resource> {
+    fn protected_resource(&self) -> Option<ProtectedResource> {
         None
     }
 
     /// Whether a token would do as the credential. An error that is no refusal leaves the question open.
-    fn check(&self, token: SecretString) -> BoxFuture<'_, Result<(), UpstreamError>> {
+    fn verify_token(&self, token: SecretString) -> BoxFuture<'_, Result<(), UpstreamError>> {
         let _not_needed = token;
         async { Ok(()) }.boxed()
     }
@@ -81,16 +81,16 @@ pub trait Upstream: Send + Sync {
 
 /// How requests must look that an upstream is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manners {
+pub struct UpstreamCapabilities {
     /// Which betas it is told.
-    pub betas: Betas,
+    pub betas: BetaPolicy,
     /// What becomes of a request for a model that it does not list.
-    pub unknown_models: UnknownModels,
+    pub unknown_models: UnknownModelPolicy,
 }
 
 /// Which entries of `anthropic-beta` an upstream is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Betas {
+pub enum BetaPolicy {
     /// All of them.
     All,
     /// Those that the configuration allows.
@@ -101,13 +101,13 @@ pub enum Betas {
 
 /// What becomes of a request for a model that the upstream does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnknownModels {
+pub enum UnknownModelPolicy {
     /// It is refused; without a list no request is made.
-    Refuse,
+    Reject,
     /// It is refused if the list is known, and made otherwise.
-    RefuseIfListed,
+    RejectIfListKnown,
     /// It is made: the upstream takes any model.
-    Take,
+    Forward,
 }
 
 /// A model as its upstream lists it.
@@ -128,7 +128,7 @@ pub struct UpstreamModel {
 
 /// A checked request. Of the client's headers only what stands here reaches an upstream.
 #[derive(Clone)]
-pub struct UpstreamCall {
+pub struct UpstreamRequest {
     /// The request body as it came.
     pub body: Bytes,
     /// The model that it names.
@@ -144,7 +144,7 @@ pub struct UpstreamCall {
 }
 
 /// The body is a prompt: shown by its length only.
-impl fmt::Debug for UpstreamCall {
+impl fmt::Debug for UpstreamRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UpstreamCall")
             .field("body", &format_args!("{} bytes", self.body.len()))
@@ -156,19 +156,19 @@ impl fmt::Debug for UpstreamCall {
 }
 
 /// A successful answer.
-pub struct UpstreamAnswer {
+pub struct UpstreamResponse {
     /// Headers for the client, already chosen by the upstream.
     pub headers: HeaderMap,
     /// The answer itself.
-    pub body: AnswerBody,
+    pub body: UpstreamResponseBody,
 }
 
 /// The two forms of an answer.
-pub enum AnswerBody {
+pub enum UpstreamResponseBody {
     /// A message as JSON.
     Whole(Bytes),
     /// A message as a stream of events.
-    Events(EventBytes),
+    Events(EventByteStream),
 }
 
 /// Why an upstream gave no answer, or no whole one.
@@ -176,7 +176,7 @@ pub enum AnswerBody {
 pub enum UpstreamError {
     /// It answered with an error status.
     #[error("{0}")]
-    Refused(Box<Refusal>),
+    ErrorResponse(Box<UpstreamErrorResponse>),
     /// No connection came about.
     #[error("no connection to the upstream: {reason}; check its URL and the network")]
     Unreachable {
@@ -188,19 +188,19 @@ pub enum UpstreamError {
     TimedOut,
     /// The connection ended before the answer did.
     #[error("the answer broke off: {reason}")]
-    BrokenOff {
+    Interrupted {
         /// What went wrong, without credentials.
         reason: String,
     },
     /// The answer is none of the Messages API.
     #[error("the answer is not one of the Messages API: {reason}; check the upstream's URL")]
-    Unintelligible {
+    InvalidResponse {
         /// What is wrong with it.
         reason: String,
     },
     /// There is no credential to call it with.
     #[error("{reason}")]
-    NoCredential {
+    MissingCredential {
         /// What to do about it.
         reason: String,
     },
@@ -213,7 +213,7 @@ pub enum UpstreamError {
 }
 
 /// An error status with its body.
-pub struct Refusal {
+pub struct UpstreamErrorResponse {
     /// The status.
     pub status: StatusCode,
     /// Headers for the client, already chosen by the upstream.
@@ -224,24 +224,24 @@ pub struct Refusal {
 
 impl From<CredentialError> for UpstreamError {
     fn from(error: CredentialError) -> Self {
-        Self::NoCredential { reason: error.to_string() }
+        Self::MissingCredential { reason: error.to_string() }
     }
 }
 
-impl From<Refusal> for UpstreamError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(Box::new(refusal))
+impl From<UpstreamErrorResponse> for UpstreamError {
+    fn from(refusal: UpstreamErrorResponse) -> Self {
+        Self::ErrorResponse(Box::new(refusal))
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for UpstreamErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the request was refused with status {}", self.status)
     }
 }
 
 /// The body may quote a prompt: shown by its length only.
-impl fmt::Debug for Refusal {
+impl fmt::Debug for UpstreamErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
             .field("status", &self.status)
@@ -251,10 +251,10 @@ impl fmt::Debug for Refusal {
 }
 
 /// What an upstream says that has no way to count tokens.
-fn cannot_count(kind: &str) -> UpstreamError {
+fn count_tokens_unsupported(kind: &str) -> UpstreamError {
     let message = format!("The {kind} upstream cannot count tokens.");
-    let body = error::envelope(ErrorKind::Api, &message);
-    Refusal { status: StatusCode::NOT_IMPLEMENTED, headers: HeaderMap::new(), body }.into()
+    let body = error::error_body(ApiErrorKind::Api, &message);
+    UpstreamErrorResponse { status: StatusCode::NOT_IMPLEMENTED, headers: HeaderMap::new(), body }.into()
 }
 
 /// Takes a secret out of a text.

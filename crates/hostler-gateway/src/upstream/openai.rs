@@ -4,22 +4,22 @@
 //! way, `response` and `stream` the other. What they carry over, ignore and refuse is told in `docs/upstreams.md`.
 //! Only this file knows HTTP.
 
-mod answer;
-mod arguments;
-mod block;
-mod blocks;
-mod call_ids;
+mod arguments_scanner;
+mod chat_completions;
+mod content_block_writer;
 mod conversation;
 mod dialect;
-mod failure;
-mod fields;
-mod finish;
-mod list;
+mod finish_reason;
+mod input_block;
+mod messages_response;
+mod models;
 mod request;
+mod request_body_fields;
 mod response;
+mod server_error;
 mod stream;
+mod tool_call_ids;
 mod tools;
-mod wire;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,26 +29,26 @@ use ::http::{HeaderMap, Method, StatusCode, header};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream as streams};
-use hostler_redact::place;
+use hostler_redact::host_and_port;
 use reqwest::{RequestBuilder, Response};
 use secrecy::ExposeSecret;
 use url::Url;
 use uuid::Uuid;
 
-pub use self::dialect::{Dialect, LaterSystem, TokenLimit};
-use self::fields::Inexpressible;
-use self::request::Translated;
+pub use self::dialect::{ChatDialect, LateSystemRole, TokenLimitField};
+use self::request::TranslatedRequest;
+use self::request_body_fields::UnsupportedRequest;
 use self::stream::StreamTranslator;
-use super::http::{self as over_http, HttpClient, Timeouts};
+use super::http_client::{self as over_http, HttpClient, UpstreamTimeouts};
 use super::{
-    AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,
-    UpstreamError, UpstreamModel,
+    BetaPolicy, EventByteStream, UnknownModelPolicy, Upstream, UpstreamCapabilities, UpstreamError,
+    UpstreamErrorResponse, UpstreamModel, UpstreamRequest, UpstreamResponse, UpstreamResponseBody,
 };
-use crate::credential::{CredentialSource, FixedCredential, Standing};
-use crate::error::{self, ErrorKind};
+use crate::credential::{CredentialSource, CredentialStatus, FixedCredential};
+use crate::error::{self, ApiErrorKind};
 
 /// How long the end of a connection's bytes is waited for behind the last event.
-const READ_OUT_TIME: Duration = Duration::from_millis(250);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How to reach a chat-completions server.
 #[derive(Clone)]
@@ -58,9 +58,9 @@ pub struct OpenAiConfig {
     /// Where the key comes from, which is sent as a bearer.
     pub credential: Arc<dyn CredentialSource>,
     /// What the server understands.
-    pub dialect: Dialect,
+    pub dialect: ChatDialect,
     /// How long the server may take.
-    pub timeouts: Timeouts,
+    pub timeouts: UpstreamTimeouts,
 }
 
 impl OpenAiConfig {
@@ -68,10 +68,10 @@ impl OpenAiConfig {
     #[must_use]
     pub fn new(base_url: Url) -> Self {
         Self {
-            dialect: Dialect::of(&base_url),
+            dialect: ChatDialect::for_url(&base_url),
             base_url,
             credential: Arc::new(FixedCredential::default()),
-            timeouts: Timeouts::default(),
+            timeouts: UpstreamTimeouts::default(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl OpenAiConfig {
 impl fmt::Debug for OpenAiConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAiConfig")
-            .field("host", &place(&self.base_url))
+            .field("host", &host_and_port(&self.base_url))
             .field("credential", &self.credential)
             .field("dialect", &self.dialect)
             .finish_non_exhaustive()
@@ -92,7 +92,7 @@ impl fmt::Debug for OpenAiConfig {
 pub struct OpenAiUpstream {
     http: HttpClient,
     credential: Arc<dyn CredentialSource>,
-    dialect: Dialect,
+    dialect: ChatDialect,
 }
 
 impl OpenAiUpstream {
@@ -106,71 +106,72 @@ impl OpenAiUpstream {
         Self { http: HttpClient::new(base_url, timeouts), credential, dialect }
     }
 
-    async fn ask(&self, call: UpstreamCall) -> Result<UpstreamAnswer, UpstreamError> {
-        let Translated { body, expected } = request::translate(&call.body, &call.model, call.stream, self.dialect)?;
-        let answer = over_http::with_retries(|| self.post(&body, call.stream)).await.map_err(enveloped)?;
+    async fn send_messages(&self, call: UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
+        let TranslatedRequest { body, response_context: expected } =
+            request::translate_request(&call.body, &call.model, call.stream, self.dialect)?;
+        let answer = over_http::with_retries(|| self.post(&body, call.stream)).await.map_err(wrap_error_body)?;
         let id = format!("msg_{}", Uuid::new_v4().simple());
         let body = match answer.body {
-            AnswerBody::Whole(body) => {
-                let message = response::translate(&body, &id, &call.model, expected);
-                AnswerBody::Whole(message.map_err(|error| redacted(error, &*self.credential))?)
+            UpstreamResponseBody::Whole(body) => {
+                let message = response::translate_response(&body, &id, &call.model, expected);
+                UpstreamResponseBody::Whole(message.map_err(|error| redact_error(error, &*self.credential))?)
             }
-            AnswerBody::Events(chunks) => {
-                AnswerBody::Events(self.events(chunks, StreamTranslator::new(id, call.model, expected)))
-            }
+            UpstreamResponseBody::Events(chunks) => UpstreamResponseBody::Events(
+                self.translate_stream(chunks, StreamTranslator::new(id, call.model, expected)),
+            ),
         };
-        Ok(UpstreamAnswer { headers: answer.headers, body })
+        Ok(UpstreamResponse { headers: answer.headers, body })
     }
 
     /// One try.
-    async fn post(&self, body: &Bytes, stream: bool) -> Result<UpstreamAnswer, UpstreamError> {
+    async fn post(&self, body: &Bytes, stream: bool) -> Result<UpstreamResponse, UpstreamError> {
         let request = self.request(Method::POST, &["chat", "completions"])?;
         let request = request.header(header::CONTENT_TYPE, "application/json").body(body.clone());
-        over_http::answer(self.send(request).await?, stream).await
+        over_http::read_response(self.send(request).await?, stream).await
     }
 
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, UpstreamError> {
         let mut headers = HeaderMap::new();
         if let Some(key) = self.credential.current()? {
             let bearer = format!("Bearer {}", key.expose_secret());
-            headers.insert(header::AUTHORIZATION, over_http::secret_value(&bearer)?);
+            headers.insert(header::AUTHORIZATION, over_http::secret_header_value(&bearer)?);
         }
         Ok(self.http.request(method, path, &[])?.headers(headers))
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, UpstreamError> {
         let sent = over_http::send(request, |body| self.redact(body)).await;
-        if let Err(UpstreamError::Refused(refusal)) = &sent
+        if let Err(UpstreamError::ErrorResponse(refusal)) = &sent
             && refusal.status == StatusCode::UNAUTHORIZED
             && let Ok(Some(secret)) = self.credential.current()
         {
-            self.credential.refused(&secret);
+            self.credential.mark_rejected(&secret);
         }
         sent
     }
 
     /// The translated stream. Nothing runs beside it: it is read when the client can take more.
-    fn events(&self, chunks: EventBytes, translator: StreamTranslator) -> EventBytes {
+    fn translate_stream(&self, chunks: EventByteStream, translator: StreamTranslator) -> EventByteStream {
         let credential = Arc::clone(&self.credential);
         streams::unfold((chunks, translator, credential), |(mut chunks, mut translator, credential)| async move {
             loop {
-                match translator.outcome() {
+                match translator.take_outcome() {
                     Some(Ok(())) => {
-                        read_out(chunks).await;
+                        drain(chunks).await;
                         return None;
                     }
                     Some(Err(error)) => {
-                        return Some((Err(redacted(error, &*credential)), (chunks, translator, credential)));
+                        return Some((Err(redact_error(error, &*credential)), (chunks, translator, credential)));
                     }
                     None => {}
                 }
                 let events = match chunks.next().await {
                     Some(Ok(chunk)) => translator.push(chunk),
                     Some(Err(error)) => {
-                        translator.give_up();
+                        translator.abort();
                         return Some((Err(error), (chunks, translator, credential)));
                     }
-                    None => translator.end(),
+                    None => translator.finish(),
                 };
                 if !events.is_empty() {
                     return Some((Ok(events), (chunks, translator, credential)));
@@ -180,9 +181,9 @@ impl OpenAiUpstream {
         .boxed()
     }
 
-    async fn list(&self) -> Result<Vec<UpstreamModel>, UpstreamError> {
-        let response = self.send(self.request(Method::GET, &["models"])?).await.map_err(enveloped)?;
-        list::read(&over_http::whole(response).await?)
+    async fn list_models(&self) -> Result<Vec<UpstreamModel>, UpstreamError> {
+        let response = self.send(self.request(Method::GET, &["models"])?).await.map_err(wrap_error_body)?;
+        models::parse_models(&over_http::read_body(response).await?)
     }
 }
 
@@ -191,61 +192,61 @@ impl Upstream for OpenAiUpstream {
         "openai"
     }
 
-    fn manners(&self) -> Manners {
-        Manners { betas: Betas::None, unknown_models: UnknownModels::RefuseIfListed }
+    fn capabilities(&self) -> UpstreamCapabilities {
+        UpstreamCapabilities { betas: BetaPolicy::None, unknown_models: UnknownModelPolicy::RejectIfListKnown }
     }
 
-    fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
-        self.ask(call).boxed()
+    fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
+        self.send_messages(call).boxed()
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
-        self.list().boxed()
+        self.list_models().boxed()
     }
 
-    fn standing(&self) -> Standing {
-        self.credential.standing()
+    fn credential_status(&self) -> CredentialStatus {
+        self.credential.status()
     }
 
     fn redact(&self, text: Bytes) -> Bytes {
-        without_key(text, &*self.credential)
+        redact_key(text, &*self.credential)
     }
 }
 
-impl From<Inexpressible> for UpstreamError {
-    fn from(error: Inexpressible) -> Self {
-        let body = error::envelope(ErrorKind::InvalidRequest, &error.to_string());
-        Self::from(Refusal { status: StatusCode::BAD_REQUEST, headers: HeaderMap::new(), body })
+impl From<UnsupportedRequest> for UpstreamError {
+    fn from(error: UnsupportedRequest) -> Self {
+        let body = error::error_body(ApiErrorKind::InvalidRequest, &error.to_string());
+        Self::from(UpstreamErrorResponse { status: StatusCode::BAD_REQUEST, headers: HeaderMap::new(), body })
     }
 }
 
 /// Reads what follows the last event, which is nothing but the end: a connection that is dropped before it cannot be used
 /// for the next call.
-async fn read_out(mut chunks: EventBytes) {
+async fn drain(mut chunks: EventByteStream) {
     let reading = async { while let Some(Ok(_)) = chunks.next().await {} };
-    let _ = tokio::time::timeout(READ_OUT_TIME, reading).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
 }
 
 /// Puts what the server said about an error into the Messages API's envelope.
-fn enveloped(error: UpstreamError) -> UpstreamError {
+fn wrap_error_body(error: UpstreamError) -> UpstreamError {
     match error {
-        UpstreamError::Refused(refusal) => failure::enveloped(*refusal).into(),
+        UpstreamError::ErrorResponse(refusal) => server_error::wrap_error_body(*refusal).into(),
         other => other,
     }
 }
 
 /// Takes the key out of an error that the server told with a success status.
-fn redacted(error: UpstreamError, credential: &dyn CredentialSource) -> UpstreamError {
+fn redact_error(error: UpstreamError, credential: &dyn CredentialSource) -> UpstreamError {
     match error {
-        UpstreamError::Refused(refusal) => {
-            let body = without_key(refusal.body, credential);
-            Refusal { body, ..*refusal }.into()
+        UpstreamError::ErrorResponse(refusal) => {
+            let body = redact_key(refusal.body, credential);
+            UpstreamErrorResponse { body, ..*refusal }.into()
         }
         other => other,
     }
 }
 
-fn without_key(text: Bytes, credential: &dyn CredentialSource) -> Bytes {
+fn redact_key(text: Bytes, credential: &dyn CredentialSource) -> Bytes {
     match credential.current() {
         Ok(Some(key)) => super::redact(text, &key),
         Ok(None) | Err(_) => text,

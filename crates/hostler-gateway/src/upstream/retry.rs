@@ -8,20 +8,20 @@ use super::UpstreamError;
 
 const MAX_RETRIES: u32 = 2;
 /// All tries and pauses together.
-const BUDGET: Duration = Duration::from_secs(10);
+const RETRY_TIME_BUDGET: Duration = Duration::from_secs(10);
 /// A longer `retry-after` is the caller's to wait for.
-const SHORT_RETRY_AFTER: Duration = Duration::from_secs(5);
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
 
 /// How long to wait before the next try; nothing if there is to be none.
-pub(super) fn pause(error: &UpstreamError, retries: u32, spent: Duration) -> Option<Duration> {
+pub(super) fn next_delay(error: &UpstreamError, retries: u32, spent: Duration) -> Option<Duration> {
     if retries >= MAX_RETRIES {
         return None;
     }
-    let usual = FIRST_PAUSE * 2_u32.pow(retries);
+    let usual = INITIAL_BACKOFF * 2_u32.pow(retries);
     let pause = match error {
         UpstreamError::Unreachable { .. } => usual,
-        UpstreamError::Refused(refusal) => {
+        UpstreamError::ErrorResponse(refusal) => {
             let asked = refusal.headers.get(header::RETRY_AFTER).map(|value| {
                 let seconds = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
                 seconds.map_or(Duration::MAX, Duration::from_secs)
@@ -32,15 +32,15 @@ pub(super) fn pause(error: &UpstreamError, retries: u32, spent: Duration) -> Opt
                 (502 | 503 | 529, None) => usual,
                 _ => return None,
             };
-            (pause <= SHORT_RETRY_AFTER).then_some(pause)?
+            (pause <= MAX_RETRY_AFTER).then_some(pause)?
         }
         UpstreamError::TimedOut
-        | UpstreamError::BrokenOff { .. }
-        | UpstreamError::Unintelligible { .. }
-        | UpstreamError::NoCredential { .. }
+        | UpstreamError::Interrupted { .. }
+        | UpstreamError::InvalidResponse { .. }
+        | UpstreamError::MissingCredential { .. }
         | UpstreamError::Internal { .. } => return None,
     };
-    (spent + pause < BUDGET).then_some(pause)
+    (spent + pause < RETRY_TIME_BUDGET).then_some(pause)
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     use bytes::Bytes;
     use http::{HeaderMap, HeaderValue, StatusCode};
 
-    use super::super::Refusal;
+    use super::super::UpstreamErrorResponse;
     use super::*;
 
     fn refused(status: u16, retry_after: Option<&'static str>) -> UpstreamError {
@@ -56,13 +56,17 @@ mod tests {
         if let Some(value) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(value));
         }
-        UpstreamError::from(Refusal { status: StatusCode::from_u16(status).unwrap(), headers, body: Bytes::new() })
+        UpstreamError::from(UpstreamErrorResponse {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers,
+            body: Bytes::new(),
+        })
     }
 
     #[test]
     fn the_retry_table() {
         let unreachable = || UpstreamError::Unreachable { reason: "refused".to_owned() };
-        let broken_off = || UpstreamError::BrokenOff { reason: "reset".to_owned() };
+        let broken_off = || UpstreamError::Interrupted { reason: "reset".to_owned() };
         for (error, retries, spent, expected) in [
             (unreachable(), 0, 0, Some(250)),
             (unreachable(), 1, 0, Some(500)),
@@ -82,7 +86,7 @@ mod tests {
             (UpstreamError::TimedOut, 0, 0, None),
             (broken_off(), 0, 0, None),
         ] {
-            let got = pause(&error, retries, Duration::from_millis(spent));
+            let got = next_delay(&error, retries, Duration::from_millis(spent));
             assert_eq!(got, expected.map(Duration::from_millis), "{error:?} after {retries} retries and {spent} ms");
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hostler_gateway::{AnthropicConfig, AnthropicUpstream, CredentialHeader, FixedCredential, Timeouts};
+use hostler_gateway::{AnthropicConfig, AnthropicUpstream, CredentialHeader, FixedCredential, UpstreamTimeouts};
 use serde_json::json;
 
 use crate::support::{Fixture, KEY, Reply, TestUpstream, error, event, events, names, parse, request, short_message};
@@ -106,7 +106,7 @@ async fn each_event_passes_as_soon_as_it_is_there() {
     assert_eq!(fixture.gateway.requests_in_flight(), 1);
     drop(chunks);
     assert_eq!(response.chunk().await.unwrap(), None);
-    fixture.gateway.idle().await;
+    fixture.gateway.wait_until_idle().await;
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn a_silent_upstream_is_a_gateway_timeout() {
     let upstream = TestUpstream::start([Reply::Silence]).await;
     let config = AnthropicConfig {
         // Long enough for the request to arrive on a busy machine.
-        timeouts: Timeouts { silence: Duration::from_secs(1), ..Timeouts::default() },
+        timeouts: UpstreamTimeouts { read: Duration::from_secs(1), ..UpstreamTimeouts::default() },
         ..upstream.config()
     };
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;

@@ -145,8 +145,10 @@ async fn a_revoked_bearer_is_unknown() {
 
 #[tokio::test]
 async fn any_id_is_served_where_registration_is_not_required() {
-    let config =
-        GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(Upstreams::only(Arc::new(ScriptedUpstream))) };
+    let config = GatewayConfig {
+        accept_unregistered: true,
+        ..GatewayConfig::new(Upstreams::single(Arc::new(ScriptedUpstream)))
+    };
     let gateway = Gateway::start(config).await.unwrap();
     let registration = gateway.register(lease());
     let (nonce, _) = registration.bearer().expose_secret().split_once('.').unwrap();

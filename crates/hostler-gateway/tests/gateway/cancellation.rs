@@ -7,7 +7,8 @@ use bytes::Bytes;
 use futures::future::{self, BoxFuture};
 use futures::{FutureExt, StreamExt, stream};
 use hostler_gateway::{
-    AnswerBody, Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel,
+    BetaPolicy, UnknownModelPolicy, Upstream, UpstreamCapabilities, UpstreamError, UpstreamModel, UpstreamRequest,
+    UpstreamResponse, UpstreamResponseBody,
 };
 use http::HeaderMap;
 use secrecy::ExposeSecret;
@@ -25,7 +26,7 @@ async fn a_client_that_leaves_in_mid_stream_cancels_the_upstream_call() {
     let response = fixture.stream("hi").await;
     drop(response);
     upstream.hung_up().await;
-    fixture.gateway.idle().await;
+    fixture.gateway.wait_until_idle().await;
     // What had passed until then is the lease's to pay.
     assert_eq!(fixture.registration.usage().input_tokens, 7);
 }
@@ -43,7 +44,7 @@ async fn a_client_that_leaves_before_the_first_event_cancels_the_upstream_call()
         // The client's pool keeps the connection of a request that was only dropped, so the client goes as a whole.
         drop(fixture.client);
         upstream.hung_up().await;
-        fixture.gateway.idle().await;
+        fixture.gateway.wait_until_idle().await;
     }
 }
 
@@ -65,7 +66,7 @@ async fn a_revoked_lease_ends_its_requests_and_no_others() {
     assert_eq!(names(&parse(std::str::from_utf8(&text).unwrap())).last(), Some(&"error"));
     assert_eq!(gateway.requests_in_flight(), 1);
     drop(staying);
-    gateway.idle().await;
+    gateway.wait_until_idle().await;
 }
 
 #[tokio::test]
@@ -132,33 +133,33 @@ async fn stopping_leaves_no_task_even_if_a_client_does_not_read() {
 }
 
 /// An upstream that always has more to say, and counts what was taken from it.
-struct Chatterbox {
+struct EndlessUpstream {
     taken: Arc<AtomicUsize>,
 }
 
-const CHATTER_BYTES: usize = 96 << 20;
+const ENDLESS_STREAM_BYTES: usize = 96 << 20;
 
-impl Upstream for Chatterbox {
+impl Upstream for EndlessUpstream {
     fn kind(&self) -> &'static str {
         "chatterbox"
     }
 
-    fn manners(&self) -> Manners {
-        Manners { betas: Betas::All, unknown_models: UnknownModels::Take }
+    fn capabilities(&self) -> UpstreamCapabilities {
+        UpstreamCapabilities { betas: BetaPolicy::All, unknown_models: UnknownModelPolicy::Forward }
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
         future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn messages(&self, _: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+    fn messages(&self, _: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         let event = Bytes::from(format!("event: filler\ndata: {}\n\n", "x".repeat(1 << 16)));
         let taken = self.taken.clone();
-        let events = stream::repeat(event).take(CHATTER_BYTES >> 16).map(move |event| {
+        let events = stream::repeat(event).take(ENDLESS_STREAM_BYTES >> 16).map(move |event| {
             taken.fetch_add(event.len(), Ordering::Relaxed);
             Ok(event)
         });
-        let answer = UpstreamAnswer { headers: HeaderMap::new(), body: AnswerBody::Events(events.boxed()) };
+        let answer = UpstreamResponse { headers: HeaderMap::new(), body: UpstreamResponseBody::Events(events.boxed()) };
         future::ready(Ok(answer)).boxed()
     }
 }
@@ -166,16 +167,16 @@ impl Upstream for Chatterbox {
 #[tokio::test]
 async fn a_client_that_does_not_read_holds_the_upstream_back() {
     let taken = Arc::new(AtomicUsize::new(0));
-    let fixture = Fixture::with(Arc::new(Chatterbox { taken: taken.clone() })).await;
+    let fixture = Fixture::with(Arc::new(EndlessUpstream { taken: taken.clone() })).await;
     let response = fixture.stream("hi").await;
     // All tasks of this test run on one thread: a gateway that reads ahead would have read all of it by then.
     for _ in 0..20_000 {
         tokio::task::yield_now().await;
     }
     let taken = taken.load(Ordering::Relaxed);
-    assert!(taken > 0 && taken < CHATTER_BYTES / 2, "{taken} bytes were taken though nobody reads");
+    assert!(taken > 0 && taken < ENDLESS_STREAM_BYTES / 2, "{taken} bytes were taken though nobody reads");
     drop(response);
-    fixture.gateway.idle().await;
+    fixture.gateway.wait_until_idle().await;
 }
 
 #[tokio::test]

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use hostler_gateway::{
-    AnswerBody, Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel,
+    BetaPolicy, UnknownModelPolicy, Upstream, UpstreamCapabilities, UpstreamError, UpstreamModel, UpstreamRequest,
+    UpstreamResponse, UpstreamResponseBody,
 };
 use http::HeaderMap;
 use proptest::prelude::*;
@@ -18,21 +19,21 @@ use crate::support::{Fixture, Reply, TestUpstream, event, short_message};
 
 /// An upstream that answers with these chunks, one list per request.
 #[derive(Default)]
-struct Chunked(Mutex<VecDeque<Vec<Bytes>>>);
+struct ChunkedUpstream(Mutex<VecDeque<Vec<Bytes>>>);
 
-impl Upstream for Chunked {
+impl Upstream for ChunkedUpstream {
     fn kind(&self) -> &'static str {
         "chunked"
     }
 
-    fn manners(&self) -> Manners {
-        Manners { betas: Betas::None, unknown_models: UnknownModels::Take }
+    fn capabilities(&self) -> UpstreamCapabilities {
+        UpstreamCapabilities { betas: BetaPolicy::None, unknown_models: UnknownModelPolicy::Forward }
     }
 
-    fn messages(&self, _call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+    fn messages(&self, _call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         let chunks = self.0.lock().unwrap().pop_front().unwrap();
         let events = stream::iter(chunks.into_iter().map(Ok)).boxed();
-        async { Ok(UpstreamAnswer { headers: HeaderMap::new(), body: AnswerBody::Events(events) }) }.boxed()
+        async { Ok(UpstreamResponse { headers: HeaderMap::new(), body: UpstreamResponseBody::Events(events) }) }.boxed()
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
@@ -41,14 +42,14 @@ impl Upstream for Chunked {
 }
 
 /// Sends chunks through a gateway, again and again.
-struct Relayed {
-    upstream: Arc<Chunked>,
+struct RelayFixture {
+    upstream: Arc<ChunkedUpstream>,
     fixture: Fixture,
 }
 
-impl Relayed {
+impl RelayFixture {
     async fn new() -> Self {
-        let upstream = Arc::new(Chunked::default());
+        let upstream = Arc::new(ChunkedUpstream::default());
         let fixture = Fixture::with(upstream.clone()).await;
         Self { upstream, fixture }
     }
@@ -81,7 +82,7 @@ fn message(model: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn an_upstream_cut_at_any_byte_gives_the_client_the_same_bytes() {
-    let relayed = Relayed::new().await;
+    let relayed = RelayFixture::new().await;
     // The first is known by another id to the client and is renamed on the way; the second is not.
     for (model, expected) in
         [("claude-sonnet-4.5", message("claude-sonnet-4-5")), ("claude-sonnet-4-5", message("claude-sonnet-4-5"))]
@@ -118,7 +119,7 @@ async fn every_event_reaches_the_client_before_the_next_one_is_sent() {
 #[test]
 fn an_upstream_cut_into_any_chunks_gives_the_client_the_same_bytes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let relayed = runtime.block_on(Relayed::new());
+    let relayed = runtime.block_on(RelayFixture::new());
     let (bytes, expected) = (message("claude-sonnet-4.5"), message("claude-sonnet-4-5"));
     let lengths = prop::collection::vec(0..60_usize, 0..40);
     // In memory only: what a failure needs to be repeated is in its message.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_gateway::{ConnectionLimits, Gateway, GatewayConfig, Registration, ScriptedUpstream, Upstreams};
+use hostler_gateway::{Gateway, GatewayConfig, GatewayConnectionLimits, Registration, ScriptedUpstream, Upstreams};
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -11,17 +11,17 @@ use tokio::net::TcpStream;
 use crate::support::{client, error, lease, request};
 
 /// No timeout of these is reached in a test; what is closed is closed for another reason.
-const PATIENT: ConnectionLimits = ConnectionLimits {
-    unauthenticated: 8,
-    idle: 8,
-    busy: 64,
+const LONG_TIMEOUTS: GatewayConnectionLimits = GatewayConnectionLimits {
+    max_unauthenticated: 8,
+    max_idle: 8,
+    max_busy: 64,
     head_timeout: Duration::from_secs(3600),
     idle_timeout: Duration::from_secs(3600),
     body_timeout: Duration::from_secs(3600),
 };
 
-async fn start(connections: ConnectionLimits) -> (Gateway, Registration) {
-    start_with(GatewayConfig { connections, ..GatewayConfig::new(Upstreams::only(Arc::new(ScriptedUpstream))) }).await
+async fn start(connections: GatewayConnectionLimits) -> (Gateway, Registration) {
+    start_with(GatewayConfig { connections, ..GatewayConfig::new(Upstreams::single(Arc::new(ScriptedUpstream))) }).await
 }
 
 async fn start_with(config: GatewayConfig) -> (Gateway, Registration) {
@@ -69,7 +69,7 @@ async fn until(stream: &mut TcpStream, wanted: &str) {
 
 #[tokio::test]
 async fn half_open_connections_close_each_other_and_never_keep_an_agent_out() {
-    let (gateway, registration) = start(PATIENT).await;
+    let (gateway, registration) = start(LONG_TIMEOUTS).await;
     // Both are older than all that follow, and would be the first to go.
     let mut streaming = connect(&gateway, &message(&gateway, &registration, "!say begun\n!hang")).await;
     until(&mut streaming, "begun").await;
@@ -100,7 +100,7 @@ async fn half_open_connections_close_each_other_and_never_keep_an_agent_out() {
 
 #[tokio::test]
 async fn answers_to_strangers_do_not_make_a_connection_authenticated() {
-    let (gateway, _registration) = start(ConnectionLimits { unauthenticated: 1, ..PATIENT }).await;
+    let (gateway, _registration) = start(GatewayConnectionLimits { max_unauthenticated: 1, ..LONG_TIMEOUTS }).await;
     let mut first = connect(&gateway, &wire(&gateway, "GET /", "")).await;
     until(&mut first, "Hostler gateway").await;
     let mut second = connect(&gateway, &wire(&gateway, "POST /v1/messages", "{}")).await;
@@ -114,7 +114,7 @@ async fn answers_to_strangers_do_not_make_a_connection_authenticated() {
 
 #[tokio::test]
 async fn idle_connections_make_room_for_each_other() {
-    let (gateway, registration) = start(ConnectionLimits { idle: 2, ..PATIENT }).await;
+    let (gateway, registration) = start(GatewayConnectionLimits { max_idle: 2, ..LONG_TIMEOUTS }).await;
     let mut connections = Vec::new();
     for _ in 0..5 {
         let mut stream = connect(&gateway, &message(&gateway, &registration, "hi")).await;
@@ -129,7 +129,7 @@ async fn idle_connections_make_room_for_each_other() {
 
 #[tokio::test]
 async fn as_many_requests_are_answered_as_may_be_and_the_next_one_is_refused() {
-    let (gateway, registration) = start(ConnectionLimits { busy: 1, ..PATIENT }).await;
+    let (gateway, registration) = start(GatewayConnectionLimits { max_busy: 1, ..LONG_TIMEOUTS }).await;
     let mut streaming = connect(&gateway, &message(&gateway, &registration, "!say begun\n!hang")).await;
     until(&mut streaming, "begun").await;
     let url = format!("{}/v1/messages", gateway.base_url());
@@ -138,7 +138,7 @@ async fn as_many_requests_are_answered_as_may_be_and_the_next_one_is_refused() {
     let (status, kind, _) = error(ask().await.unwrap()).await;
     assert_eq!((status, kind.as_str()), (503, "overloaded_error"));
     drop(streaming);
-    gateway.idle().await;
+    gateway.wait_until_idle().await;
     while ask().await.unwrap().status() != 200 {}
     gateway.stop().await;
 }
@@ -146,7 +146,7 @@ async fn as_many_requests_are_answered_as_may_be_and_the_next_one_is_refused() {
 #[tokio::test]
 async fn a_head_that_does_not_come_in_time_ends_its_connection() {
     let moment = Duration::from_millis(1);
-    let (gateway, _registration) = start(ConnectionLimits { head_timeout: moment, ..PATIENT }).await;
+    let (gateway, _registration) = start(GatewayConnectionLimits { head_timeout: moment, ..LONG_TIMEOUTS }).await;
     for bytes in ["", "G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: "] {
         let mut stream = connect(&gateway, bytes).await;
         assert_eq!(to_the_end(&mut stream).await, "", "{bytes:?}");
@@ -157,7 +157,8 @@ async fn a_head_that_does_not_come_in_time_ends_its_connection() {
 #[tokio::test]
 async fn an_idle_connection_ends_after_a_while_and_a_stream_does_not() {
     let moment = Duration::from_millis(1);
-    let limits = ConnectionLimits { idle_timeout: moment, head_timeout: Duration::from_millis(500), ..PATIENT };
+    let limits =
+        GatewayConnectionLimits { idle_timeout: moment, head_timeout: Duration::from_millis(500), ..LONG_TIMEOUTS };
     let (gateway, registration) = start(limits).await;
     let mut streaming = connect(&gateway, &message(&gateway, &registration, "!say begun\n!hang")).await;
     until(&mut streaming, "begun").await;
@@ -171,7 +172,8 @@ async fn an_idle_connection_ends_after_a_while_and_a_stream_does_not() {
 
 #[tokio::test]
 async fn a_body_that_does_not_go_on_is_answered_with_408() {
-    let (gateway, registration) = start(ConnectionLimits { body_timeout: Duration::from_millis(1), ..PATIENT }).await;
+    let (gateway, registration) =
+        start(GatewayConnectionLimits { body_timeout: Duration::from_millis(1), ..LONG_TIMEOUTS }).await;
     let whole = message(&gateway, &registration, "hi");
     let (head, _) = whole.split_once("\r\n\r\n").unwrap();
     let mut stream = connect(&gateway, &format!("{head}\r\n\r\n{{\"model\"")).await;
@@ -194,9 +196,9 @@ const ROUTES: [&str; 8] = [
 #[tokio::test]
 async fn a_rebound_name_reaches_no_route_even_with_a_bearer() {
     let config = GatewayConfig {
-        diagnostics: true,
+        diagnostics_endpoints: true,
         allowed_hosts: vec!["box.example".to_owned()],
-        ..GatewayConfig::new(Upstreams::only(Arc::new(ScriptedUpstream)))
+        ..GatewayConfig::new(Upstreams::single(Arc::new(ScriptedUpstream)))
     };
     let (gateway, registration) = start_with(config).await;
     let (port, bearer) = (gateway.address().port(), registration.bearer().expose_secret());

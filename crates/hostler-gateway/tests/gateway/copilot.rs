@@ -8,17 +8,17 @@ use futures::future::{self, Either};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use hostler_gateway::{
-    AnswerBody, CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, Timeouts, Upstream, UpstreamCall,
-    UpstreamError,
+    CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, Upstream, UpstreamError, UpstreamRequest,
+    UpstreamResponseBody, UpstreamTimeouts,
 };
 use serde_json::{Value, json};
 
-use crate::copilot_stand_in::{EXCHANGE, GITHUB_TOKEN, MESSAGES, MODELS, StandIn, Tokens, USER, key};
-use crate::log::Log;
+use crate::log_capture::Log;
+use crate::mock_copilot::{EXCHANGE, GITHUB_TOKEN, MESSAGES, MODELS, MockCopilot, RotatingTokens, USER, key};
 use crate::support::{Fixture, error, events, names, request};
 
-fn call(text: &str) -> UpstreamCall {
-    UpstreamCall {
+fn call(text: &str) -> UpstreamRequest {
+    UpstreamRequest {
         body: json!({"model": "claude-sonnet-4.5", "messages": [text]}).to_string().into(),
         model: "claude-sonnet-4.5".to_owned(),
         stream: false,
@@ -30,15 +30,15 @@ fn call(text: &str) -> UpstreamCall {
 
 async fn ask(upstream: &CopilotUpstream) -> Result<Bytes, UpstreamError> {
     match upstream.messages(call("hi")).await?.body {
-        AnswerBody::Whole(body) => Ok(body),
-        AnswerBody::Events(_) => panic!("no stream was asked for"),
+        UpstreamResponseBody::Whole(body) => Ok(body),
+        UpstreamResponseBody::Events(_) => panic!("no stream was asked for"),
     }
 }
 
 /// The refusal that a call must end with: its status and what the client is told.
 async fn refusal(upstream: &CopilotUpstream) -> (u16, String) {
     match ask(upstream).await {
-        Err(UpstreamError::Refused(refusal)) => {
+        Err(UpstreamError::ErrorResponse(refusal)) => {
             (refusal.status.as_u16(), String::from_utf8(refusal.body.to_vec()).unwrap())
         }
         other => panic!("not a refusal: {other:?}"),
@@ -46,7 +46,7 @@ async fn refusal(upstream: &CopilotUpstream) -> (u16, String) {
 }
 
 /// Asks until Copilot has been called with a key.
-async fn ask_until(stand_in: &StandIn, upstream: &CopilotUpstream, key: &str) {
+async fn ask_until(stand_in: &MockCopilot, upstream: &CopilotUpstream, key: &str) {
     while !stand_in.bearers(MESSAGES).iter().any(|bearer| bearer == key) {
         ask(upstream).await.unwrap();
     }
@@ -54,7 +54,7 @@ async fn ask_until(stand_in: &StandIn, upstream: &CopilotUpstream, key: &str) {
 
 #[tokio::test]
 async fn fifty_first_calls_make_one_exchange() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.hold(EXCHANGE);
     let mut calls: FuturesUnordered<_> = (0..50).map(|_| ask(&upstream)).collect();
@@ -72,7 +72,7 @@ async fn fifty_first_calls_make_one_exchange() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn waves_of_calls_on_many_threads_make_one_exchange_each() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = Arc::new(stand_in.upstream());
     for wave in 1..=5 {
         let calls = (0..50).map(|_| {
@@ -89,7 +89,7 @@ async fn waves_of_calls_on_many_threads_make_one_exchange_each() {
 
 #[tokio::test]
 async fn cancelling_forty_nine_calls_leaves_the_last_one_served() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.hold(EXCHANGE);
     let mut calls: Vec<_> = (0..50).map(|_| ask(&upstream).boxed()).collect();
@@ -108,7 +108,7 @@ async fn cancelling_forty_nine_calls_leaves_the_last_one_served() {
 
 #[tokio::test]
 async fn an_exchange_that_all_have_left_serves_those_who_come_later() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.hold(EXCHANGE);
     {
@@ -122,7 +122,7 @@ async fn an_exchange_that_all_have_left_serves_those_who_come_later() {
 
 #[tokio::test]
 async fn an_exchange_ends_with_its_upstream() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.hold(EXCHANGE);
     {
@@ -141,7 +141,7 @@ async fn an_exchange_ends_with_its_upstream() {
 
 #[tokio::test]
 async fn an_exchange_ends_with_the_gateway() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     stand_in.hold(EXCHANGE);
     let fixture = Fixture::with(Arc::new(stand_in.upstream())).await;
     let (response, ()) = tokio::join!(fixture.stream("hi"), async {
@@ -155,7 +155,7 @@ async fn an_exchange_ends_with_the_gateway() {
 
 #[tokio::test]
 async fn fifty_refusals_of_one_key_make_one_new_exchange() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
     stand_in.hold(MESSAGES);
@@ -174,7 +174,7 @@ async fn fifty_refusals_of_one_key_make_one_new_exchange() {
 
 #[tokio::test]
 async fn a_late_refusal_of_an_old_key_does_not_cost_the_new_one() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
     stand_in.hold("the late one");
@@ -194,7 +194,7 @@ async fn a_late_refusal_of_an_old_key_does_not_cost_the_new_one() {
 async fn a_refusal_that_a_new_key_does_not_help_passes_through() {
     let body = json!({"type": "error", "error": {"type": "permission_error", "message": "not this model"}}).to_string();
     for status in [401, 403] {
-        let stand_in = StandIn::start().await;
+        let stand_in = MockCopilot::start().await;
         let upstream = stand_in.upstream();
         stand_in.answer(MESSAGES, status, &body);
         assert_eq!(refusal(&upstream).await, (status, body.clone()));
@@ -205,7 +205,7 @@ async fn a_refusal_that_a_new_key_does_not_help_passes_through() {
 
 #[tokio::test]
 async fn other_refusals_cost_no_key() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     for status in [400, 404, 413, 429, 500] {
         stand_in.answer(MESSAGES, status, "{}");
@@ -217,7 +217,7 @@ async fn other_refusals_cost_no_key() {
 
 #[tokio::test]
 async fn what_copilot_says_in_its_own_way_reaches_the_client() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let fixture = Fixture::with(Arc::new(stand_in.upstream())).await;
     stand_in.answer(MESSAGES, 400, "bad request: unknown Editor-Version header\n");
     let told = error(fixture.stream("hi").await).await;
@@ -227,9 +227,9 @@ async fn what_copilot_says_in_its_own_way_reaches_the_client() {
 
 #[tokio::test]
 async fn a_silent_github_is_a_gateway_timeout() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     stand_in.hold(EXCHANGE);
-    let timeouts = Timeouts { silence: Duration::from_millis(20), ..Timeouts::default() };
+    let timeouts = UpstreamTimeouts { read: Duration::from_millis(20), ..UpstreamTimeouts::default() };
     let fixture = Fixture::with(Arc::new(stand_in.upstream_of(CopilotConfig { timeouts, ..stand_in.config() }))).await;
     let (status, kind, _) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (504, "timeout_error"));
@@ -237,7 +237,7 @@ async fn a_silent_github_is_a_gateway_timeout() {
 
 #[tokio::test]
 async fn a_key_is_renewed_before_it_ends_and_nobody_waits_for_that() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
     stand_in.clock().pass(1_499);
@@ -256,7 +256,7 @@ async fn a_key_is_renewed_before_it_ends_and_nobody_waits_for_that() {
 
 #[tokio::test]
 async fn a_key_that_has_ended_is_not_used() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
     stand_in.clock().pass(1_800);
@@ -272,7 +272,7 @@ async fn a_key_that_has_ended_is_not_used() {
 
 #[tokio::test]
 async fn a_failed_renewal_leaves_the_key_in_use_and_is_not_repeated_at_once() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
     stand_in.clock().pass(1_500);
@@ -295,7 +295,7 @@ async fn a_failed_renewal_leaves_the_key_in_use_and_is_not_repeated_at_once() {
 
 #[tokio::test]
 async fn a_passing_failure_of_the_exchange_is_tried_again() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     let issued = json!({"token": "a key", "expires_at": 1_900_000_000, "refresh_in": 1_500});
     stand_in.answers(EXCHANGE, [(503, String::new()), (200, issued.to_string())]);
@@ -309,8 +309,8 @@ async fn a_passing_failure_of_the_exchange_is_tried_again() {
 
 #[tokio::test]
 async fn the_github_token_itself_is_the_key_where_that_is_configured() {
-    let stand_in = StandIn::start().await;
-    let tokens = Tokens::new([GITHUB_TOKEN, "gho-another"]);
+    let stand_in = MockCopilot::start().await;
+    let tokens = RotatingTokens::new([GITHUB_TOKEN, "gho-another"]);
     let upstream =
         stand_in.upstream_of(CopilotConfig { mode: CopilotMode::Token, ..stand_in.config_with(tokens.clone()) });
     for _ in 0..3 {
@@ -339,8 +339,8 @@ async fn the_github_token_itself_is_the_key_where_that_is_configured() {
 
 #[tokio::test]
 async fn a_call_that_is_forbidden_costs_no_token() {
-    let stand_in = StandIn::start().await;
-    let tokens = Tokens::new([GITHUB_TOKEN, "gho-another"]);
+    let stand_in = MockCopilot::start().await;
+    let tokens = RotatingTokens::new([GITHUB_TOKEN, "gho-another"]);
     let upstream =
         stand_in.upstream_of(CopilotConfig { mode: CopilotMode::Token, ..stand_in.config_with(tokens.clone()) });
     stand_in.answer(MESSAGES, 403, "{}");
@@ -353,7 +353,7 @@ async fn a_call_that_is_forbidden_costs_no_token() {
 
 #[tokio::test]
 async fn a_discovered_address_is_kept_for_half_an_hour_and_dropped_on_a_refusal() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream_of(CopilotConfig { mode: CopilotMode::Token, ..stand_in.config() });
     for (pass, discoveries) in [(0, 1), (1_499, 1), (301, 2), (0, 2), (1_800, 3)] {
         stand_in.clock().pass(pass);
@@ -371,7 +371,7 @@ async fn a_discovered_address_is_kept_for_half_an_hour_and_dropped_on_a_refusal(
 
 #[tokio::test]
 async fn without_an_exchange_the_github_token_itself_is_tried() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.answer(EXCHANGE, 404, json!({"message": "Not Found"}));
     ask(&upstream).await.unwrap();
@@ -382,7 +382,7 @@ async fn without_an_exchange_the_github_token_itself_is_tried() {
 
 #[tokio::test]
 async fn a_configured_address_needs_no_discovery() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let fixed = || CopilotConfig { api_url: Some(stand_in.api_url()), ..stand_in.config() };
     stand_in.accept(GITHUB_TOKEN);
     ask(&stand_in.upstream_of(CopilotConfig { mode: CopilotMode::Token, ..fixed() })).await.unwrap();
@@ -396,8 +396,8 @@ async fn a_configured_address_needs_no_discovery() {
 
 #[tokio::test]
 async fn a_new_github_token_counts_at_once() {
-    let stand_in = StandIn::start().await;
-    let tokens = Tokens::new(["gho-first", GITHUB_TOKEN, "gho-another"]);
+    let stand_in = MockCopilot::start().await;
+    let tokens = RotatingTokens::new(["gho-first", GITHUB_TOKEN, "gho-another"]);
     let upstream = stand_in.upstream_of(stand_in.config_with(tokens.clone()));
     ask(&upstream).await.unwrap();
     // However good the key of the old one still is …
@@ -422,8 +422,8 @@ async fn a_new_github_token_counts_at_once() {
 
 #[tokio::test]
 async fn a_github_token_that_is_refused_gives_way_to_another_one() {
-    let stand_in = StandIn::start().await;
-    let tokens = Tokens::new(["gho-old", "gho-new"]);
+    let stand_in = MockCopilot::start().await;
+    let tokens = RotatingTokens::new(["gho-old", "gho-new"]);
     let upstream = stand_in.upstream_of(stand_in.config_with(tokens.clone()));
     let issued =
         json!({"token": "a key", "expires_at": 1_900_000_000, "endpoints": {"api": stand_in.api_url().as_str()}});
@@ -450,7 +450,7 @@ async fn what_stands_in_the_way_is_said_in_a_sentence() {
         ((200, &*other), None, 502, "api_error", "another shape than expected"),
         ((200, &*plain), None, 502, "api_error", "not an https one"),
     ] {
-        let stand_in = StandIn::start().await;
+        let stand_in = MockCopilot::start().await;
         stand_in.answer(EXCHANGE, exchange.0, exchange.1);
         if let Some((status, body)) = discovery {
             stand_in.answer(USER, status, body);
@@ -465,8 +465,8 @@ async fn what_stands_in_the_way_is_said_in_a_sentence() {
 
 #[tokio::test]
 async fn without_a_github_token_nobody_is_called() {
-    let stand_in = StandIn::start().await;
-    let fixture = Fixture::with(Arc::new(stand_in.upstream_of(stand_in.config_with(Tokens::new([]))))).await;
+    let stand_in = MockCopilot::start().await;
+    let fixture = Fixture::with(Arc::new(stand_in.upstream_of(stand_in.config_with(RotatingTokens::new([]))))).await;
     let (status, kind, message) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (401, "authentication_error"));
     assert!(message.contains("run `hostler agents login copilot`, or set GITHUB_TOKEN"), "{message}");
@@ -475,9 +475,9 @@ async fn without_a_github_token_nobody_is_called() {
 
 #[tokio::test]
 async fn settings_that_cannot_be_sent_are_refused() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let refused = |config| CopilotUpstream::new(config).unwrap_err();
-    let not_a_header = |setting| CopilotConfigError::NotAHeader { setting };
+    let not_a_header = |setting| CopilotConfigError::InvalidHeader { setting };
     let bad = || "a\nb".to_owned();
     let config = || stand_in.config();
     assert_eq!(refused(CopilotConfig { integration_id: Some(bad()), ..config() }), not_a_header("integration_id"));
@@ -486,13 +486,13 @@ async fn settings_that_cannot_be_sent_are_refused() {
     let mail = "mailto:a@b".parse().unwrap();
     assert_eq!(
         refused(CopilotConfig { api_url: Some(mail), ..config() }),
-        CopilotConfigError::NotAWebUrl { setting: "api_url" }
+        CopilotConfigError::InvalidUrl { setting: "api_url" }
     );
 }
 
 #[tokio::test]
 async fn a_stream_passes_with_model_ids_in_the_words_of_each_side() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let config = CopilotConfig { integration_id: Some("an-id".to_owned()), ..stand_in.config() };
     let fixture = Fixture::with(Arc::new(stand_in.upstream_of(config))).await;
     let response = fixture
@@ -537,7 +537,7 @@ async fn a_stream_passes_with_model_ids_in_the_words_of_each_side() {
 
 #[tokio::test]
 async fn without_an_integration_id_none_is_sent() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     ask(&stand_in.upstream()).await.unwrap();
     for path in [EXCHANGE, MESSAGES] {
         assert!(!stand_in.received(path)[0].headers.contains_key("copilot-integration-id"));
@@ -546,7 +546,7 @@ async fn without_an_integration_id_none_is_sent() {
 
 #[tokio::test]
 async fn only_messages_models_of_anthropic_are_offered() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let fixture = Fixture::with(Arc::new(stand_in.upstream())).await;
     let listed = fixture.client.get(fixture.url("/v1/models")).bearer_auth(fixture.bearer()).send().await.unwrap();
     let listed: Value = serde_json::from_slice(&listed.bytes().await.unwrap()).unwrap();
@@ -562,7 +562,7 @@ async fn only_messages_models_of_anthropic_are_offered() {
 
 #[tokio::test]
 async fn the_list_of_models_survives_a_refused_key_and_tells_limits() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
     stand_in.revoke();
@@ -571,12 +571,12 @@ async fn the_list_of_models_survives_a_refused_key_and_tells_limits() {
     assert_eq!((model.context_window, model.max_output), (Some(200_000), Some(64_000)));
     assert_eq!(stand_in.bearers(MODELS), [key(1), key(2)]);
     stand_in.answer(MODELS, 200, "[]");
-    assert!(matches!(upstream.models().await, Err(UpstreamError::Unintelligible { .. })));
+    assert!(matches!(upstream.models().await, Err(UpstreamError::InvalidResponse { .. })));
 }
 
 #[tokio::test]
 async fn tokens_cannot_be_counted() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let fixture = Fixture::with(Arc::new(stand_in.upstream())).await;
     let sent = fixture.client.post(fixture.url("/v1/messages/count_tokens")).bearer_auth(fixture.bearer());
     let (status, kind, _) = error(sent.body(request("hi", false)).send().await.unwrap()).await;
@@ -586,7 +586,7 @@ async fn tokens_cannot_be_counted() {
 #[tokio::test]
 async fn neither_token_nor_key_is_in_an_answer_a_log_or_debug_output() {
     let (log, _guard) = Log::begin();
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     let upstream = Arc::new(stand_in.upstream());
     ask(&upstream).await.unwrap();
     let quoting = json!({"type": "error", "error": {"type": "api_error",

@@ -2,11 +2,11 @@
 
 use futures::FutureExt;
 use futures::future;
-use hostler_gateway::{Clock, DeviceCode, DeviceLoginConfig, LoginError, device_login_by};
+use hostler_gateway::{DeviceCode, DeviceLoginConfig, DeviceLoginError, WallClock, device_login_with_clock};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::copilot_stand_in::{ACCESS_TOKEN, DEVICE_CODE, StandIn, TestClock};
+use crate::mock_copilot::{ACCESS_TOKEN, DEVICE_CODE, MockCopilot, TestClock};
 
 fn code(interval: Value) -> String {
     json!({"device_code": "planted-device-code", "user_code": "WDJB-MJHT", "expires_in": 900, "interval": interval,
@@ -22,15 +22,18 @@ fn yes() -> (u16, String) {
     (200, json!({"access_token": "gho-planted", "token_type": "bearer", "scope": "read:user"}).to_string())
 }
 
-async fn sign_in(stand_in: &StandIn, clock: &dyn Clock) -> (Result<String, LoginError>, Option<DeviceCode>) {
+async fn sign_in(
+    stand_in: &MockCopilot,
+    clock: &dyn WallClock,
+) -> (Result<String, DeviceLoginError>, Option<DeviceCode>) {
     let mut shown = None;
-    let token = device_login_by(clock, &stand_in.login_config(), |code| shown = Some(code.clone())).await;
+    let token = device_login_with_clock(clock, &stand_in.login_config(), |code| shown = Some(code.clone())).await;
     (token.map(|token| token.expose_secret().to_owned()), shown)
 }
 
 #[tokio::test]
 async fn the_code_is_shown_and_the_token_comes_when_it_was_entered() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     stand_in.answer(DEVICE_CODE, 200, code(json!(5)));
     stand_in.answers(ACCESS_TOKEN, [no("authorization_pending"), yes()]);
     let clock = TestClock::new();
@@ -57,7 +60,7 @@ async fn the_code_is_shown_and_the_token_comes_when_it_was_entered() {
 #[tokio::test]
 async fn the_table_of_polls() {
     let html = || (502, "<html>".to_owned());
-    let refused = |code: &str| Err(LoginError::Refused { code: code.to_owned() });
+    let refused = |code: &str| Err(DeviceLoginError::Rejected { code: code.to_owned() });
     for (interval, answers, expected, slept) in [
         (json!(5), vec![yes()], Ok("gho-planted"), vec![5]),
         (json!(null), vec![yes()], Ok("gho-planted"), vec![5]),
@@ -76,14 +79,14 @@ async fn the_table_of_polls() {
         ),
         // A status that says the same is heard as well, and a hiccup ends nothing.
         (json!(5), vec![(400, no("authorization_pending").1), html(), yes()], Ok("gho-planted"), vec![5, 5, 10]),
-        (json!(5), vec![no("access_denied")], Err(LoginError::Denied), vec![5]),
-        (json!(5), vec![no("authorization_pending"), no("expired_token")], Err(LoginError::Expired), vec![5, 5]),
+        (json!(5), vec![no("access_denied")], Err(DeviceLoginError::Denied), vec![5]),
+        (json!(5), vec![no("authorization_pending"), no("expired_token")], Err(DeviceLoginError::Expired), vec![5, 5]),
         (json!(5), vec![no("incorrect_device_code")], refused("incorrect_device_code"), vec![5]),
         (json!(5), vec![(404, "<html>".to_owned())], refused("404 Not Found"), vec![5]),
         // The code ends by itself after 900 s: this last pause goes beyond.
-        (json!(60), vec![no("authorization_pending")], Err(LoginError::Expired), vec![60; 15]),
+        (json!(60), vec![no("authorization_pending")], Err(DeviceLoginError::Expired), vec![60; 15]),
     ] {
-        let stand_in = StandIn::start().await;
+        let stand_in = MockCopilot::start().await;
         let polls = answers.clone();
         stand_in.answer(DEVICE_CODE, 200, code(interval.clone()));
         stand_in.answers(ACCESS_TOKEN, answers);
@@ -101,12 +104,12 @@ async fn the_table_of_beginnings() {
         answer[field] = value.into();
         (200, answer.to_string())
     };
-    let not = |what| LoginError::Unintelligible { what };
+    let not = |what| DeviceLoginError::InvalidResponse { what };
     for (answer, expected) in [
-        ((404, "{}".to_owned()), LoginError::UnknownClient { client_id: "planted-client".to_owned() }),
-        (no("device_flow_disabled"), LoginError::Refused { code: "device_flow_disabled".to_owned() }),
-        ((400, no("unauthorized_client").1), LoginError::Refused { code: "unauthorized_client".to_owned() }),
-        ((500, "<html>".to_owned()), LoginError::Refused { code: "500 Internal Server Error".to_owned() }),
+        ((404, "{}".to_owned()), DeviceLoginError::UnknownClient { client_id: "planted-client".to_owned() }),
+        (no("device_flow_disabled"), DeviceLoginError::Rejected { code: "device_flow_disabled".to_owned() }),
+        ((400, no("unauthorized_client").1), DeviceLoginError::Rejected { code: "unauthorized_client".to_owned() }),
+        ((500, "<html>".to_owned()), DeviceLoginError::Rejected { code: "500 Internal Server Error".to_owned() }),
         ((200, "<html>".to_owned()), not("the code")),
         (with("user_code", ""), not("the code")),
         (with("user_code", "\u{1b}[2J"), not("the code")),
@@ -114,7 +117,7 @@ async fn the_table_of_beginnings() {
         (with("verification_uri", "javascript:alert(1)"), not("the address of the page")),
         (with("verification_uri", "nowhere"), not("the address of the page")),
     ] {
-        let stand_in = StandIn::start().await;
+        let stand_in = MockCopilot::start().await;
         let shown = format!("{answer:?}");
         stand_in.answer(DEVICE_CODE, answer.0, answer.1);
         let (token, code) = sign_in(&stand_in, &*TestClock::new()).await;
@@ -125,11 +128,12 @@ async fn the_table_of_beginnings() {
 
 #[tokio::test]
 async fn without_a_client_id_there_is_a_sentence_and_no_call() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     for client_id in [None, Some(String::new())] {
         let config = DeviceLoginConfig { client_id, ..stand_in.login_config() };
-        let refused = device_login_by(&*TestClock::new(), &config, |_| panic!("there is no code")).await.unwrap_err();
-        assert_eq!(refused, LoginError::NoClientId);
+        let refused =
+            device_login_with_clock(&*TestClock::new(), &config, |_| panic!("there is no code")).await.unwrap_err();
+        assert_eq!(refused, DeviceLoginError::NoClientId);
         assert!(refused.to_string().contains("set client-id of the copilot upstream"), "{refused}");
     }
     assert_eq!(stand_in.count(DEVICE_CODE), 0);
@@ -137,14 +141,14 @@ async fn without_a_client_id_there_is_a_sentence_and_no_call() {
 
 #[tokio::test]
 async fn dropping_the_sign_in_ends_it() {
-    let stand_in = StandIn::start().await;
+    let stand_in = MockCopilot::start().await;
     stand_in.answer(DEVICE_CODE, 200, code(json!(5)));
     // While the person is at it …
     let clock = TestClock::standing_still();
     let (shown, mut is_shown) = tokio::sync::watch::channel(false);
     {
         let config = stand_in.login_config();
-        let signing_in = device_login_by(&*clock, &config, move |_| {
+        let signing_in = device_login_with_clock(&*clock, &config, move |_| {
             shown.send_replace(true);
         });
         let shown = is_shown.wait_for(|shown| *shown);
@@ -156,7 +160,7 @@ async fn dropping_the_sign_in_ends_it() {
     {
         let clock = TestClock::new();
         let config = stand_in.login_config();
-        let signing_in = device_login_by(&*clock, &config, |_| {});
+        let signing_in = device_login_with_clock(&*clock, &config, |_| {});
         future::select(signing_in.boxed(), stand_in.arrived(ACCESS_TOKEN, 1).boxed()).await;
     }
     stand_in.hung_up().await;
@@ -171,6 +175,6 @@ async fn a_github_that_is_not_there_is_told() {
     let url = format!("http://user:planted-password@{gone}").parse().unwrap();
     let config = DeviceLoginConfig::new(url, Some("c".to_owned()));
     assert!(!format!("{config:?}").contains("planted"));
-    let told = device_login_by(&*TestClock::new(), &config, |_| {}).await.unwrap_err().to_string();
+    let told = device_login_with_clock(&*TestClock::new(), &config, |_| {}).await.unwrap_err().to_string();
     assert!(told.contains("could not be asked") && !told.contains("planted"), "{told}");
 }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use hostler_gateway::{
-    Ending, FinishedRequest, Gateway, GatewayConfig, ObservedRequest, RequestObserver, ScriptedUpstream, Upstreams,
+    FinishedRequest, Gateway, GatewayConfig, ObservedRequest, RequestObserver, RequestOutcome, ScriptedUpstream,
+    Upstreams,
 };
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
@@ -12,33 +13,33 @@ use tokio::sync::watch;
 use crate::support::{client, error, lease, request};
 
 #[derive(Default)]
-struct Ledger {
+struct FinishedRequestLog {
     finished: Mutex<Vec<FinishedRequest>>,
     count: watch::Sender<usize>,
 }
 
-impl Ledger {
+impl FinishedRequestLog {
     async fn after(&self, count: usize) -> FinishedRequest {
         self.count.subscribe().wait_for(|seen| *seen >= count).await.unwrap();
         self.finished.lock().unwrap()[count - 1].clone()
     }
 }
 
-impl RequestObserver for Ledger {
+impl RequestObserver for FinishedRequestLog {
     fn observe(&self, _: ObservedRequest) {}
 
-    fn finished(&self, request: &FinishedRequest) {
+    fn observe_finished(&self, request: &FinishedRequest) {
         self.finished.lock().unwrap().push(request.clone());
         self.count.send_modify(|count| *count += 1);
     }
 }
 
-async fn start(diagnostics: bool) -> (Gateway, Arc<Ledger>) {
-    let ledger = Arc::new(Ledger::default());
+async fn start(diagnostics: bool) -> (Gateway, Arc<FinishedRequestLog>) {
+    let ledger = Arc::new(FinishedRequestLog::default());
     let config = GatewayConfig {
         observer: Some(ledger.clone()),
-        diagnostics,
-        ..GatewayConfig::new(Upstreams::only(Arc::new(ScriptedUpstream)))
+        diagnostics_endpoints: diagnostics,
+        ..GatewayConfig::new(Upstreams::single(Arc::new(ScriptedUpstream)))
     };
     (Gateway::start(config).await.unwrap(), ledger)
 }
@@ -54,7 +55,7 @@ async fn every_way_to_end_is_told_once() {
 
     post("hi", false).await.unwrap().bytes().await.unwrap();
     let whole = ledger.after(1).await;
-    assert_eq!((whole.status, whole.ending, whole.first_event), (Some(200), Ending::Answered, None));
+    assert_eq!((whole.status, whole.outcome, whole.time_to_first_event), (Some(200), RequestOutcome::Completed, None));
     assert_eq!((whole.method.as_str(), whole.path.as_str()), ("POST", "/v1/messages"));
     assert_eq!((whole.lease.as_deref(), whole.upstream.as_deref()), (Some(registration.id()), Some("scripted")));
     assert_eq!(whole.model.as_deref(), Some("claude-sonnet-4-5"));
@@ -62,27 +63,27 @@ async fn every_way_to_end_is_told_once() {
 
     post("hi", true).await.unwrap().bytes().await.unwrap();
     let streamed = ledger.after(2).await;
-    assert_eq!((streamed.status, streamed.ending), (Some(200), Ending::Answered));
-    assert!(streamed.first_event.unwrap() <= streamed.duration);
+    assert_eq!((streamed.status, streamed.outcome), (Some(200), RequestOutcome::Completed));
+    assert!(streamed.time_to_first_event.unwrap() <= streamed.duration);
     assert_eq!(streamed.tokens.output, whole.tokens.output);
 
     error(post("!error 529", true).await.unwrap()).await;
     let refused = ledger.after(3).await;
-    assert_eq!((refused.status, refused.ending), (Some(529), Ending::Refused));
+    assert_eq!((refused.status, refused.outcome), (Some(529), RequestOutcome::Failed));
 
     post("!deltas 3\n!cut", true).await.unwrap().bytes().await.unwrap();
-    assert_eq!(ledger.after(4).await.ending, Ending::BrokenOff);
+    assert_eq!(ledger.after(4).await.outcome, RequestOutcome::StreamInterrupted);
 
     let mut left = post("!deltas 3\n!hang", true).await.unwrap().bytes_stream();
     left.next().await.unwrap().unwrap();
     drop(left);
     let left = ledger.after(5).await;
-    assert_eq!((left.status, left.ending), (Some(200), Ending::ClientLeft));
+    assert_eq!((left.status, left.outcome), (Some(200), RequestOutcome::ClientDisconnected));
 
     let stranger = client().get(format!("{}/v1/models", gateway.base_url())).send().await.unwrap();
     assert_eq!(stranger.status(), 401);
     let stranger = ledger.after(6).await;
-    assert_eq!((stranger.lease, stranger.status, stranger.ending), (None, Some(401), Ending::Refused));
+    assert_eq!((stranger.lease, stranger.status, stranger.outcome), (None, Some(401), RequestOutcome::Failed));
     gateway.stop().await;
     assert_eq!(gateway.requests_in_flight(), 0);
     assert_eq!(ledger.finished.lock().unwrap().len(), 6);

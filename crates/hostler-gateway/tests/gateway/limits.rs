@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use futures::future;
 use hostler_gateway::{
-    Budget, Dollars, Gateway, GatewayConfig, GatewayError, Lease, LedgerError, Limits, Measure, OverLimit, Price,
-    Prices, Registration, ScriptedUpstream, SessionLimits, SessionStatus, Upstreams, UsageTotals,
+    Dollars, Gateway, GatewayConfig, GatewayError, GatewayLimits, Lease, LedgerError, LimitMetric, ModelPrice,
+    OverLimitPolicy, PriceList, Registration, ScriptedUpstream, SessionLimits, SessionUsageStatus, Upstreams,
+    UsageBudget, UsageTotals,
 };
 use secrecy::ExposeSecret;
 use serde_json::json;
@@ -20,17 +21,17 @@ use crate::support::{Reply, TestUpstream, client, error, lease, request, short_m
 const SESSION: &str = "claude:/one";
 
 fn config() -> GatewayConfig {
-    GatewayConfig::new(Upstreams::only(Arc::new(ScriptedUpstream)))
+    GatewayConfig::new(Upstreams::single(Arc::new(ScriptedUpstream)))
 }
 
 fn kept_in(dir: &Path) -> GatewayConfig {
-    GatewayConfig { dir: Some(dir.to_owned()), ..config() }
+    GatewayConfig { state_dir: Some(dir.to_owned()), ..config() }
 }
 
 /// Limits that allow each session so many requests.
-fn requests(count: u64) -> Limits {
-    let total = Budget { requests: Some(count), ..Budget::default() };
-    Limits { session: SessionLimits { total, ..SessionLimits::default() }, ..Limits::default() }
+fn requests(count: u64) -> GatewayLimits {
+    let total = UsageBudget { requests: Some(count), ..UsageBudget::default() };
+    GatewayLimits { session: SessionLimits { total, ..SessionLimits::default() }, ..GatewayLimits::default() }
 }
 
 struct Caller {
@@ -55,19 +56,21 @@ impl Caller {
         self.client.post(url).bearer_auth(bearer).body(body).send().await.unwrap()
     }
 
-    fn status(&self) -> SessionStatus {
+    fn status(&self) -> SessionUsageStatus {
         *self.registration.status().borrow()
     }
 
     /// Returns once a request of the session is held.
     async fn held(&self) {
-        self.registration.status().wait_for(|status| status.held.is_some()).await.unwrap();
+        self.registration.status().wait_for(|status| status.waiting.is_some()).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_used_up_budget_is_refused_at_once_and_not_to_be_tried_again() {
-    let caller = Caller::start(GatewayConfig { limits: requests(2), over_limit: OverLimit::Refuse, ..config() }).await;
+    let caller =
+        Caller::start(GatewayConfig { limits: requests(2), over_limit_policy: OverLimitPolicy::Reject, ..config() })
+            .await;
     for _ in 0..2 {
         assert_eq!(caller.ask("hi", true).await.status(), 200);
     }
@@ -89,10 +92,11 @@ async fn a_used_up_budget_is_refused_at_once_and_not_to_be_tried_again() {
 #[tokio::test]
 async fn what_passes_by_itself_is_refused_with_a_time_to_come_again() {
     for limits in [
-        Limits { concurrent: Some(1), ..Limits::default() },
-        Limits { requests_per_minute: Some(1), ..Limits::default() },
+        GatewayLimits { concurrent: Some(1), ..GatewayLimits::default() },
+        GatewayLimits { requests_per_minute: Some(1), ..GatewayLimits::default() },
     ] {
-        let caller = Caller::start(GatewayConfig { limits, over_limit: OverLimit::Refuse, ..config() }).await;
+        let caller =
+            Caller::start(GatewayConfig { limits, over_limit_policy: OverLimitPolicy::Reject, ..config() }).await;
         let _running = caller.ask("!say a\n!hang", true).await;
         let refused = caller.ask("hi", true).await;
         let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
@@ -104,22 +108,27 @@ async fn what_passes_by_itself_is_refused_with_a_time_to_come_again() {
 
 #[tokio::test]
 async fn a_caller_without_a_registration_has_a_budget_by_its_id() {
-    let config =
-        GatewayConfig { accept_unregistered: true, limits: requests(1), over_limit: OverLimit::Refuse, ..config() };
+    let config = GatewayConfig {
+        accept_unregistered: true,
+        limits: requests(1),
+        over_limit_policy: OverLimitPolicy::Reject,
+        ..config()
+    };
     let caller = Caller::start(config).await;
     let nonce = caller.registration.bearer().expose_secret().split('.').next().unwrap().to_owned();
     for (id, status) in [("me", 200), ("me", 429), ("you", 200), ("me", 429)] {
         assert_eq!(caller.ask_as(&format!("{nonce}.{id}"), request("hi", false)).await.status(), status, "{id}");
     }
-    assert_eq!(caller.gateway.used_today().requests, 2);
+    assert_eq!(caller.gateway.usage_today().requests, 2);
 }
 
 #[tokio::test]
 async fn counting_tokens_is_limited_like_a_message() {
-    let pace = Limits { requests_per_minute: Some(2), ..Limits::default() };
-    let concurrent = Limits { concurrent: Some(0), ..Limits::default() };
+    let pace = GatewayLimits { requests_per_minute: Some(2), ..GatewayLimits::default() };
+    let concurrent = GatewayLimits { concurrent: Some(0), ..GatewayLimits::default() };
     for (limits, allowed) in [(requests(2), 2), (pace, 2), (concurrent, 0)] {
-        let caller = Caller::start(GatewayConfig { limits, over_limit: OverLimit::Refuse, ..config() }).await;
+        let caller =
+            Caller::start(GatewayConfig { limits, over_limit_policy: OverLimitPolicy::Reject, ..config() }).await;
         let count = || {
             let url = format!("{}/v1/messages/count_tokens", caller.gateway.base_url());
             let bearer = caller.registration.bearer().expose_secret();
@@ -142,19 +151,19 @@ async fn a_held_request_goes_on_when_the_limit_is_raised() {
     assert_eq!(caller.ask("hi", true).await.status(), 200);
     let (answer, ()) = tokio::join!(caller.ask("hi", true), async {
         caller.held().await;
-        let held = caller.status().held.unwrap();
-        assert_eq!((held.reached.measure, held.reached.used, held.reached.allowed), (Measure::Requests, 1, 1));
-        let total = Budget { requests: Some(2), ..Budget::default() };
+        let held = caller.status().waiting.unwrap();
+        assert_eq!((held.limit.metric, held.limit.used, held.limit.allowed), (LimitMetric::Requests, 1, 1));
+        let total = UsageBudget { requests: Some(2), ..UsageBudget::default() };
         caller.gateway.set_session_limits(SESSION, SessionLimits { total, ..SessionLimits::default() });
     });
     assert_eq!(answer.status(), 200);
-    assert_eq!((caller.status().totals.requests, caller.status().held), (2, None));
+    assert_eq!((caller.status().totals.requests, caller.status().waiting), (2, None));
 }
 
 #[tokio::test]
 async fn a_held_request_whose_limit_is_not_raised_is_refused_in_the_end() {
-    let over_limit = OverLimit::Hold { at_most: Duration::from_millis(1) };
-    let caller = Caller::start(GatewayConfig { limits: requests(0), over_limit, ..config() }).await;
+    let over_limit = OverLimitPolicy::Wait { max_wait: Duration::from_millis(1) };
+    let caller = Caller::start(GatewayConfig { limits: requests(0), over_limit_policy: over_limit, ..config() }).await;
     let refused = caller.ask("hi", true).await;
     assert_eq!(refused.headers()["x-should-retry"], "false");
     let (status, kind, message) = error(refused).await;
@@ -172,8 +181,8 @@ async fn a_client_that_leaves_while_it_is_held_frees_its_place() {
     let mut status = caller.registration.status();
     // The client's pool keeps the connection of a request that was only dropped, so the client goes as a whole.
     drop(caller.client);
-    status.wait_for(|status| status.held.is_none()).await.unwrap();
-    caller.gateway.idle().await;
+    status.wait_for(|status| status.waiting.is_none()).await.unwrap();
+    caller.gateway.wait_until_idle().await;
     assert_eq!(status.borrow().totals.requests, 0);
 }
 
@@ -185,7 +194,7 @@ async fn stopping_answers_held_requests() {
         caller.gateway.stop().await;
     });
     assert_eq!(error(refused).await.0, 503);
-    assert_eq!(caller.status().held, None);
+    assert_eq!(caller.status().waiting, None);
 }
 
 #[tokio::test]
@@ -198,7 +207,7 @@ async fn the_end_of_a_lease_answers_its_held_requests() {
         other.revoke();
     });
     assert_eq!(error(refused).await.0, 503);
-    assert_eq!(caller.status().held, None);
+    assert_eq!(caller.status().waiting, None);
 }
 
 #[tokio::test]
@@ -206,8 +215,8 @@ async fn a_stream_keeps_its_place_until_it_is_over() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply, Reply::events(short_message())]).await;
     let anthropic = Arc::new(hostler_gateway::AnthropicUpstream::new(upstream.config()));
-    let limits = Limits { concurrent: Some(1), ..Limits::default() };
-    let config = GatewayConfig { limits, ..GatewayConfig::new(Upstreams::only(anthropic)) };
+    let limits = GatewayLimits { concurrent: Some(1), ..GatewayLimits::default() };
+    let config = GatewayConfig { limits, ..GatewayConfig::new(Upstreams::single(anthropic)) };
     let caller = Caller::start(config).await;
     chunks.send(Ok(short_message().swap_remove(0))).await.unwrap();
     let first = caller.ask("hi", true).await;
@@ -225,7 +234,7 @@ async fn dollars_are_counted_by_the_prices_and_unknown_models_are_counted_as_suc
         let message = json!({"role": "user", "content": "hi"});
         json!({"model": model, "max_tokens": 100, "messages": [message]}).to_string()
     };
-    let caller = Caller::start(GatewayConfig { over_limit: OverLimit::Refuse, ..config() }).await;
+    let caller = Caller::start(GatewayConfig { over_limit_policy: OverLimitPolicy::Reject, ..config() }).await;
     let bearer = caller.registration.bearer().expose_secret();
     assert_eq!(caller.ask_as(bearer, body("a-model-of-mine")).await.status(), 200);
     let unpriced = caller.status().totals;
@@ -234,14 +243,14 @@ async fn dollars_are_counted_by_the_prices_and_unknown_models_are_counted_as_suc
     assert_eq!(unpriced.unpriced_tokens, unpriced.tokens());
 
     let dollar = Dollars::from_cents(100);
-    let price = Price { cache_read: dollar, cache_write: dollar, ..Price::new(dollar, dollar) };
-    caller.gateway.set_prices(Prices::bundled().with("a-model*", price).unwrap());
+    let price = ModelPrice { cache_read: dollar, cache_write: dollar, ..ModelPrice::new(dollar, dollar) };
+    caller.gateway.set_prices(PriceList::bundled().with_price("a-model*", price).unwrap());
     assert_eq!(caller.ask_as(bearer, body("a-model-of-mine")).await.status(), 200);
     let totals = caller.status().totals;
     assert_eq!(totals.unpriced_tokens, unpriced.tokens());
     assert_eq!(totals.dollars.nanos(), (totals.tokens() - unpriced.tokens()) * 1_000);
 
-    let total = Budget { dollars: Some(totals.dollars), ..Budget::default() };
+    let total = UsageBudget { dollars: Some(totals.dollars), ..UsageBudget::default() };
     caller.gateway.set_session_limits(SESSION, SessionLimits { total, ..SessionLimits::default() });
     let (status, _, message) = error(caller.ask_as(bearer, body("a-model-of-mine")).await).await;
     assert_eq!(status, 429);
@@ -256,7 +265,7 @@ async fn the_leases_of_a_session_share_its_totals() {
     caller.ask_as(other.bearer().expose_secret(), request("hi", false)).await;
     assert_eq!(other.usage().requests, 1);
     assert_eq!(other.status().borrow().totals.requests, 2);
-    assert_eq!(caller.gateway.session_status(SESSION).borrow().totals, caller.gateway.used_today());
+    assert_eq!(caller.gateway.session_status(SESSION).borrow().totals, caller.gateway.usage_today());
 }
 
 #[tokio::test]
@@ -278,18 +287,19 @@ async fn a_restart_keeps_what_was_used_and_a_forgotten_session_begins_anew() {
     assert!(ledger.contains(SESSION) && !ledger.contains("planted-prompt"), "{ledger}");
 
     let caller = Caller::start(kept_in(dir.path())).await;
-    caller.gateway.forget_session(SESSION);
+    caller.gateway.delete_session_usage(SESSION);
     drop(caller);
     let caller = Caller::start(kept_in(dir.path())).await;
     assert_eq!(caller.status().totals, UsageTotals::default());
-    assert_eq!(caller.gateway.used_today(), used);
+    assert_eq!(caller.gateway.usage_today(), used);
 }
 
 #[tokio::test]
 async fn a_used_up_budget_is_used_up_after_a_restart() {
     let dir = TempDir::new().unwrap();
     for status in [200, 429] {
-        let config = GatewayConfig { limits: requests(1), over_limit: OverLimit::Refuse, ..kept_in(dir.path()) };
+        let config =
+            GatewayConfig { limits: requests(1), over_limit_policy: OverLimitPolicy::Reject, ..kept_in(dir.path()) };
         assert_eq!(Caller::start(config).await.ask("hi", false).await.status(), status);
     }
 }
@@ -336,7 +346,7 @@ async fn a_killed_gateway_loses_nothing_that_it_had_written() {
         let gateway = Gateway::start(kept_in(dir.path())).await.unwrap();
         let kept = gateway.session_status(SESSION).borrow().totals;
         assert!(kept.requests >= last, "{} are kept of {last}", kept.requests);
-        assert_eq!(kept, gateway.used_today());
+        assert_eq!(kept, gateway.usage_today());
         // It may have gone on between its last word and its end, but nothing is counted twice. A request that was cut off by
         // the end of a life has no tokens, so only the first word of all says how many one of them takes.
         let each = *each.get_or_insert(tokens / last);
@@ -353,7 +363,7 @@ async fn live_until_killed(dir: &Path) {
     let caller = Caller::start(kept_in(dir)).await;
     loop {
         caller.ask("hi", false).await.bytes().await.unwrap();
-        caller.gateway.ledger_written().await;
+        caller.gateway.wait_until_ledger_written().await;
         let totals = caller.status().totals;
         println!("used {} {}", totals.requests, totals.tokens());
     }

@@ -182,7 +182,7 @@ async fn each_chunk_passes_as_soon_as_it_is_there() {
     assert_eq!(names(&next(&mut response).await), ["content_block_stop", "message_delta", "message_stop"]);
     // The last marker ends the answer: a server that keeps its connection open keeps nobody waiting.
     assert_eq!(response.chunk().await.unwrap(), None);
-    fixture.gateway.idle().await;
+    fixture.gateway.wait_until_idle().await;
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_client_that_leaves_ends_the_call() {
     let response = fixture.stream("hi").await;
     drop(response);
     upstream.hung_up().await;
-    fixture.gateway.idle().await;
+    fixture.gateway.wait_until_idle().await;
 }
 
 #[tokio::test]
@@ -414,7 +414,7 @@ impl CredentialSource for CountingCredential {
         Ok(Some(KEY.into()))
     }
 
-    fn refused(&self, _secret: &SecretString) {
+    fn mark_rejected(&self, _secret: &SecretString) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use hostler_gateway::{
-    AnswerBody, AnthropicUpstream, Betas, Gateway, GatewayConfig, Lease, Manners, NamedUpstream, ScriptedUpstream,
-    UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel, Upstreams,
+    AnthropicUpstream, BetaPolicy, Gateway, GatewayConfig, Lease, NamedUpstream, ScriptedUpstream, UnknownModelPolicy,
+    Upstream, UpstreamCapabilities, UpstreamError, UpstreamModel, UpstreamRequest, UpstreamResponse,
+    UpstreamResponseBody, Upstreams,
 };
 use http::HeaderMap;
 use secrecy::ExposeSecret;
@@ -16,16 +17,16 @@ use serde_json::{Value, json};
 use crate::support::{Fixture, Reply, TestUpstream, client, error, event, events, short_message, string};
 
 /// An upstream with a list of models, which answers in its own ids and remembers what it was asked.
-struct Lister {
+struct ListingUpstream {
     models: Mutex<Result<Vec<&'static str>, ()>>,
-    manners: Manners,
-    asked: Mutex<Vec<UpstreamCall>>,
+    manners: UpstreamCapabilities,
+    asked: Mutex<Vec<UpstreamRequest>>,
     lists: Mutex<usize>,
 }
 
-impl Lister {
-    fn new(models: &[&'static str], unknown_models: UnknownModels) -> Arc<Self> {
-        let manners = Manners { betas: Betas::Allowed, unknown_models };
+impl ListingUpstream {
+    fn new(models: &[&'static str], unknown_models: UnknownModelPolicy) -> Arc<Self> {
+        let manners = UpstreamCapabilities { betas: BetaPolicy::Allowed, unknown_models };
         Arc::new(Self {
             models: Mutex::new(Ok(models.to_vec())),
             manners,
@@ -35,7 +36,7 @@ impl Lister {
     }
 
     fn broken() -> Arc<Self> {
-        let lister = Self::new(&[], UnknownModels::RefuseIfListed);
+        let lister = Self::new(&[], UnknownModelPolicy::RejectIfListKnown);
         *lister.models.lock().unwrap() = Err(());
         lister
     }
@@ -45,28 +46,28 @@ impl Lister {
     }
 }
 
-impl Upstream for Lister {
+impl Upstream for ListingUpstream {
     fn kind(&self) -> &'static str {
         "lister"
     }
 
-    fn manners(&self) -> Manners {
+    fn capabilities(&self) -> UpstreamCapabilities {
         self.manners
     }
 
-    fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+    fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         let body: Value = serde_json::from_slice(&call.body).unwrap();
         assert_eq!(body["model"], *call.model, "the body says the same as the call");
         let message = json!({"id": "m", "model": call.model, "content": [], "usage": {"input_tokens": 1}});
         let body = if call.stream {
             let start = event("message_start", json!({"message": message}));
             let chunks = vec![start, event("message_stop", json!({}))];
-            AnswerBody::Events(stream::iter(chunks.into_iter().map(Ok)).boxed())
+            UpstreamResponseBody::Events(stream::iter(chunks.into_iter().map(Ok)).boxed())
         } else {
-            AnswerBody::Whole(message.to_string().into())
+            UpstreamResponseBody::Whole(message.to_string().into())
         };
         self.asked.lock().unwrap().push(call);
-        std::future::ready(Ok(UpstreamAnswer { headers: HeaderMap::new(), body })).boxed()
+        std::future::ready(Ok(UpstreamResponse { headers: HeaderMap::new(), body })).boxed()
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
@@ -105,7 +106,7 @@ async fn ids(fixture: &Fixture) -> Vec<String> {
 
 #[tokio::test]
 async fn model_ids_are_mapped_in_the_request_and_in_both_forms_of_the_answer() {
-    let upstream = Lister::new(&["claude-sonnet-4.5", "claude-opus-4.6"], UnknownModels::Refuse);
+    let upstream = ListingUpstream::new(&["claude-sonnet-4.5", "claude-opus-4.6"], UnknownModelPolicy::Reject);
     let fixture = Fixture::with(upstream.clone()).await;
     for asked in ["claude-sonnet-4-5", "claude-sonnet-4-5-20250929", "claude-sonnet-4.5"] {
         let whole = fixture.post(request(asked, false)).await;
@@ -135,8 +136,8 @@ async fn a_renamed_first_event_leaves_the_rest_of_its_chunk_alone() {
 
 #[tokio::test]
 async fn a_model_that_is_not_listed_is_not_found_without_a_call() {
-    for unknown in [UnknownModels::Refuse, UnknownModels::RefuseIfListed] {
-        let upstream = Lister::new(&["claude-sonnet-4.5"], unknown);
+    for unknown in [UnknownModelPolicy::Reject, UnknownModelPolicy::RejectIfListKnown] {
+        let upstream = ListingUpstream::new(&["claude-sonnet-4.5"], unknown);
         let fixture = Fixture::with(upstream.clone()).await;
         fixture.gateway.refresh_models().await;
         let (status, kind, message) = error(fixture.post(request("claude-haiku-4-5", true)).await).await;
@@ -149,13 +150,13 @@ async fn a_model_that_is_not_listed_is_not_found_without_a_call() {
 
 #[tokio::test]
 async fn while_no_list_is_known_a_model_is_passed_on_or_refused_as_the_upstream_wants_it() {
-    let lenient = Lister::broken();
+    let lenient = ListingUpstream::broken();
     let fixture = Fixture::with(lenient.clone()).await;
     assert_eq!(fixture.post(request("anything-goes", false)).await.status(), 200);
     assert_eq!(lenient.asked(), ["anything-goes"]);
     assert_eq!(*lenient.lists.lock().unwrap(), 0, "no message waits for a list that nobody asked for");
 
-    let strict = Lister::new(&[], UnknownModels::Refuse);
+    let strict = ListingUpstream::new(&[], UnknownModelPolicy::Reject);
     *strict.models.lock().unwrap() = Err(());
     let fixture = Fixture::with(strict.clone()).await;
     assert_eq!(error(fixture.post(request("claude-sonnet-4-5", false)).await).await.0, 504);
@@ -167,8 +168,8 @@ async fn while_no_list_is_known_a_model_is_passed_on_or_refused_as_the_upstream_
 
 #[tokio::test(start_paused = true)]
 async fn a_list_is_renewed_when_it_is_old_or_lacks_a_model() {
-    let upstream = Lister::new(&["claude-sonnet-4.5"], UnknownModels::Refuse);
-    let gateway = Gateway::start(GatewayConfig::new(Upstreams::only(upstream.clone()))).await.unwrap();
+    let upstream = ListingUpstream::new(&["claude-sonnet-4.5"], UnknownModelPolicy::Reject);
+    let gateway = Gateway::start(GatewayConfig::new(Upstreams::single(upstream.clone()))).await.unwrap();
     let count = || *upstream.lists.lock().unwrap();
     let minutes = |minutes: u64| tokio::time::advance(std::time::Duration::from_secs(60 * minutes));
     gateway.refresh_models().await;
@@ -188,8 +189,10 @@ async fn a_list_is_renewed_when_it_is_old_or_lacks_a_model() {
 
 #[tokio::test]
 async fn a_bearer_reaches_the_upstream_of_its_lease_and_no_other() {
-    let (first, second) =
-        (Lister::new(&["claude-sonnet-4.5"], UnknownModels::Refuse), Lister::new(&["gpt-5"], UnknownModels::Refuse));
+    let (first, second) = (
+        ListingUpstream::new(&["claude-sonnet-4.5"], UnknownModelPolicy::Reject),
+        ListingUpstream::new(&["gpt-5"], UnknownModelPolicy::Reject),
+    );
     let upstreams = Upstreams::new(vec![named("first", first.clone()), named("second", second.clone())]).unwrap();
     let config = GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(upstreams) };
     let gateway = Gateway::start(config).await.unwrap();
@@ -241,9 +244,9 @@ async fn a_bearer_reaches_the_upstream_of_its_lease_and_no_other() {
 #[tokio::test]
 async fn the_catalogue_is_merged_and_a_failing_upstream_hides_only_itself() {
     let upstreams = vec![
-        named("main", Lister::new(&["claude-sonnet-4.5", "gpt-5"], UnknownModels::Refuse)),
-        named("broken", Lister::broken()),
-        named("other", Lister::new(&["claude-opus-4.6"], UnknownModels::Refuse)),
+        named("main", ListingUpstream::new(&["claude-sonnet-4.5", "gpt-5"], UnknownModelPolicy::Reject)),
+        named("broken", ListingUpstream::broken()),
+        named("other", ListingUpstream::new(&["claude-opus-4.6"], UnknownModelPolicy::Reject)),
     ];
     let fixture = Fixture::unregistered(Upstreams::new(upstreams).unwrap()).await;
     assert_eq!(ids(&fixture).await, ["claude-sonnet-4-5", "gpt-5", "@other:claude-opus-4-6"]);
@@ -275,13 +278,13 @@ async fn the_catalogue_is_merged_and_a_failing_upstream_hides_only_itself() {
 
 #[tokio::test]
 async fn an_upstream_without_a_list_offers_the_bundled_one() {
-    let fixture = Fixture::with(Lister::broken()).await;
+    let fixture = Fixture::with(ListingUpstream::broken()).await;
     assert_eq!(ids(&fixture).await[0], "claude-sonnet-4-5");
 }
 
 #[tokio::test]
 async fn betas_are_filtered_for_upstreams_that_take_only_some() {
-    let upstream = Lister::new(&["m"], UnknownModels::Take);
+    let upstream = ListingUpstream::new(&["m"], UnknownModelPolicy::Forward);
     let fixture = Fixture::with(upstream.clone()).await;
     let sent = fixture
         .client
@@ -307,7 +310,7 @@ async fn tokens_are_counted_by_upstreams_that_can() {
 
     let scripted = Fixture::scripted().await;
     assert_eq!(count(&scripted).await.unwrap().status(), 200);
-    let unable = Fixture::with(Lister::new(&["m"], UnknownModels::Take)).await;
+    let unable = Fixture::with(ListingUpstream::new(&["m"], UnknownModelPolicy::Forward)).await;
     let (status, kind, _) = error(count(&unable).await.unwrap()).await;
     assert_eq!((status, kind.as_str()), (501, "api_error"));
 }
@@ -337,7 +340,7 @@ async fn upstreams_are_exchanged_while_a_stream_runs_on_the_old_one() {
     chunks.send(Ok(message.next().unwrap())).await.unwrap();
     let running = fixture.stream("hi").await;
 
-    fixture.gateway.reconfigure(Upstreams::only(Arc::new(ScriptedUpstream)));
+    fixture.gateway.set_upstreams(Upstreams::single(Arc::new(ScriptedUpstream)));
     assert_eq!(fixture.whole("hello").await.status(), 200, "new requests go to the new upstream");
     for event in message {
         chunks.send(Ok(event)).await.unwrap();
@@ -350,23 +353,23 @@ async fn upstreams_are_exchanged_while_a_stream_runs_on_the_old_one() {
 #[tokio::test]
 async fn lists_are_remembered_from_one_run_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    let start = async |upstream: Arc<Lister>| {
-        let upstreams = Upstreams::only(upstream);
-        let config = GatewayConfig { dir: Some(dir.path().to_owned()), ..GatewayConfig::new(upstreams) };
+    let start = async |upstream: Arc<ListingUpstream>| {
+        let upstreams = Upstreams::single(upstream);
+        let config = GatewayConfig { state_dir: Some(dir.path().to_owned()), ..GatewayConfig::new(upstreams) };
         Gateway::start(config).await.unwrap()
     };
-    let gateway = start(Lister::new(&["claude-opus-4.6"], UnknownModels::RefuseIfListed)).await;
+    let gateway = start(ListingUpstream::new(&["claude-opus-4.6"], UnknownModelPolicy::RejectIfListKnown)).await;
     gateway.refresh_models().await;
     gateway.stop().await;
 
-    let offline = Lister::broken();
+    let offline = ListingUpstream::broken();
     let gateway = start(offline.clone()).await;
     assert_eq!(gateway.models()[0].id, "claude-opus-4-6");
     assert_eq!(*offline.lists.lock().unwrap(), 0);
     gateway.stop().await;
 
     std::fs::write(dir.path().join("models.json"), "nonsense").unwrap();
-    let gateway = start(Lister::broken()).await;
+    let gateway = start(ListingUpstream::broken()).await;
     assert_eq!(gateway.models()[0].id, "claude-sonnet-4-5", "the bundled list");
     gateway.stop().await;
 }
@@ -379,12 +382,12 @@ async fn a_chosen_model_says_its_upstream_and_what_that_can_do() {
         named("local", Arc::new(ScriptedUpstream)),
     ];
     let fixture = Fixture::of(Upstreams::new(upstreams).unwrap()).await;
-    let choice = fixture.gateway.choose("claude-sonnet-4-5");
-    assert_eq!((choice.upstream, choice.model.as_str(), choice.searches_the_web), (None, "claude-sonnet-4-5", true));
-    let choice = fixture.gateway.choose("@local:m");
+    let choice = fixture.gateway.select_model("claude-sonnet-4-5");
+    assert_eq!((choice.upstream, choice.model.as_str(), choice.supports_web_search), (None, "claude-sonnet-4-5", true));
+    let choice = fixture.gateway.select_model("@local:m");
     assert_eq!(
-        (choice.upstream.as_deref(), choice.model.as_str(), choice.searches_the_web),
+        (choice.upstream.as_deref(), choice.model.as_str(), choice.supports_web_search),
         (Some("local"), "m", false)
     );
-    assert!(!fixture.gateway.choose("@gone:m").searches_the_web);
+    assert!(!fixture.gateway.select_model("@gone:m").supports_web_search);
 }

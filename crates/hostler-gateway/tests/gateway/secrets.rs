@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hostler_gateway::{AnthropicUpstream, GatewayConfig, Upstreams};
 use serde_json::json;
 
-use crate::log::Log;
+use crate::log_capture::Log;
 use crate::support::{Fixture, KEY, Reply, TestUpstream, event, short_message};
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn secrets_and_prompts_are_in_no_answer_no_log_and_no_debug_output() {
         upstream.config()
     ));
     shown.push_str(&format!("{:?}", upstream.config().credential));
-    shown.push_str(&format!("{:?} {:?}", fixture.log, GatewayConfig::new(Upstreams::only(Arc::new(own_upstream)))));
+    shown.push_str(&format!("{:?} {:?}", fixture.log, GatewayConfig::new(Upstreams::single(Arc::new(own_upstream)))));
     fixture.gateway.stop().await;
 
     let logged = log.text();

@@ -45,7 +45,7 @@ impl Fixture {
     }
 
     pub(crate) async fn with(upstream: Arc<dyn Upstream>) -> Self {
-        Self::of(Upstreams::only(upstream)).await
+        Self::of(Upstreams::single(upstream)).await
     }
 
     pub(crate) async fn of(upstreams: Upstreams) -> Self {

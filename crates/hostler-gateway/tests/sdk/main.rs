@@ -2,9 +2,9 @@
 //! The official SDKs as clients of the gateway. Their scripts report what they saw; what that has to be is said here,
 //! once for both.
 
-mod answers;
-mod departures;
-mod failures;
+mod client_aborts;
+mod errors;
+mod responses;
 mod sdk;
 #[path = "../gateway/support.rs"]
 #[allow(dead_code, reason = "the other tests of the gateway need more of it")]
@@ -23,18 +23,18 @@ macro_rules! with_both_sdks {
 }
 
 with_both_sdks! {
-    answers:
+    responses:
         a_message_arrives_whole_and_streamed_alike
         raw_events_arrive_in_order
         thoughts_and_tools_make_the_round_trip
         tokens_are_counted
         models_are_listed_and_found
         a_crowd_of_streams_is_not_mixed_up;
-    failures:
+    errors:
         errors_of_the_upstream_have_their_types
         errors_of_the_gateway_have_their_types
         the_usual_retry_of_a_client_works
         a_stream_that_breaks_off_is_an_error_and_no_message;
-    departures:
+    client_aborts:
         a_client_that_aborts_ends_the_upstream_call;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::plan::{Manner, Plan};
+use crate::request_plan::{ClientBehavior, RequestPlan};
 
 pub(crate) struct Client {
     address: SocketAddr,
@@ -22,17 +22,17 @@ impl Client {
     }
 
     /// Makes the request; the error says what is wrong with its answer.
-    pub(crate) async fn play(&mut self, plan: &Plan) -> Result<(), String> {
+    pub(crate) async fn play(&mut self, plan: &RequestPlan) -> Result<(), String> {
         let request = self.request(plan);
         let mut connection = self.connect().await?;
-        let sent = match plan.manner {
-            Manner::LeaveBefore => request.split_at(request.len() - 20).0,
+        let sent = match plan.client_behavior {
+            ClientBehavior::CloseMidRequest => request.split_at(request.len() - 20).0,
             _ => &request,
         };
         connection.write_all(sent.as_bytes()).await.map_err(|error| format!("cannot send: {error}"))?;
-        let enough = match plan.manner {
-            Manner::LeaveBefore | Manner::LeaveAtOnce => return Ok(()),
-            Manner::LeaveWithin(bytes) => bytes,
+        let enough = match plan.client_behavior {
+            ClientBehavior::CloseMidRequest | ClientBehavior::CloseAfterRequest => return Ok(()),
+            ClientBehavior::CloseMidResponse(bytes) => bytes,
             _ => usize::MAX,
         };
         self.answer.clear();
@@ -49,7 +49,7 @@ impl Client {
             self.read(&mut connection).await?;
         }
         plan.check(head.status, &self.answer)?;
-        if plan.manner != Manner::LeaveAfter {
+        if plan.client_behavior != ClientBehavior::CloseAfterResponse {
             self.connection = Some(connection);
         }
         Ok(())
@@ -70,13 +70,13 @@ impl Client {
         }
     }
 
-    fn request(&self, plan: &Plan) -> String {
-        let body = match plan.manner {
-            Manner::Nonsense => "{\"model\":\"m\",\"messages\":".to_owned(),
+    fn request(&self, plan: &RequestPlan) -> String {
+        let body = match plan.client_behavior {
+            ClientBehavior::InvalidRequest => "{\"model\":\"m\",\"messages\":".to_owned(),
             _ => plan.body(),
         };
-        let bearer = match plan.manner {
-            Manner::Stranger => "0123.stranger",
+        let bearer = match plan.client_behavior {
+            ClientBehavior::WrongBearer => "0123.stranger",
             _ => &self.bearer,
         };
         format!(

@@ -5,10 +5,10 @@
 #![cfg(target_os = "linux")]
 
 mod client;
-mod dice;
-mod figures;
-mod plan;
-mod stand_in;
+mod mock_upstream;
+mod process_stats;
+mod request_plan;
+mod seeded_rng;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,48 +19,55 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use client::Client;
-use dice::Dice;
-use figures::{Figures, settle};
-use plan::Plan;
-use stand_in::StandIn;
+use mock_upstream::MockUpstream;
+use process_stats::{ProcessStats, settle};
+use request_plan::RequestPlan;
+use seeded_rng::SeededRng;
 
 /// A few thousand are enough to see a leak of some kilobytes a request.
-const USUAL_REQUESTS: u64 = 4_000;
-const USUAL_SEED: u64 = 4;
+const DEFAULT_REQUESTS: u64 = 4_000;
+const DEFAULT_SEED: u64 = 4;
 const ROUNDS: u64 = 8;
 /// After these rounds everything that is kept for good (buffers, pools, the allocator's own) is there.
-const WARM_UP: usize = 3;
-const WORKERS: usize = 64;
+const WARM_UP_ROUNDS: usize = 3;
+const CONCURRENT_CLIENTS: usize = 64;
 /// What the allocator may keep more at the end than after the warm-up.
-const MEMORY_SLACK: f64 = 8.0;
+const MAX_MEMORY_GROWTH_MIB: f64 = 8.0;
 
 #[test]
 fn very_many_requests_with_every_fault_leave_nothing_behind() {
     let number = |name, usual| std::env::var(name).map_or(usual, |text: String| text.parse().expect(name));
-    let (requests, seed) = (number("HOSTLER_SOAK_REQUESTS", USUAL_REQUESTS), number("HOSTLER_SOAK_SEED", USUAL_SEED));
+    let (requests, seed) =
+        (number("HOSTLER_SOAK_REQUESTS", DEFAULT_REQUESTS), number("HOSTLER_SOAK_SEED", DEFAULT_SEED));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let before = Figures::take(&runtime);
-    println!("{requests} requests, seed {seed}, {WORKERS} at a time\n{}\nbefore      {before}", Figures::HEAD);
+    let before = ProcessStats::take(&runtime);
+    println!(
+        "{requests} requests, seed {seed}, {CONCURRENT_CLIENTS} at a time\n{}\nbefore      {before}",
+        ProcessStats::HEAD
+    );
 
     let rounds = runtime.block_on(soak(&runtime, requests, seed, before));
 
     let after =
         runtime.block_on(settle(&runtime, |now| now.descriptors <= before.descriptors && now.tasks <= before.tasks));
     println!("afterwards  {after}");
-    let warm = rounds.iter().take(WARM_UP).map(|round| round.memory).fold(0.0, f64::max);
+    let warm = rounds.iter().take(WARM_UP_ROUNDS).map(|round| round.memory).fold(0.0, f64::max);
     let last = rounds.last().unwrap().memory;
     println!("memory grew by {:.1} MiB since the warm-up", last - warm);
-    assert!(last - warm <= MEMORY_SLACK, "memory is not flat: {warm:.1} MiB after the warm-up, {last:.1} at the end");
+    assert!(
+        last - warm <= MAX_MEMORY_GROWTH_MIB,
+        "memory is not flat: {warm:.1} MiB after the warm-up, {last:.1} at the end"
+    );
 }
 
 /// Everything that is started here has ended when this returns.
-async fn soak(runtime: &Runtime, requests: u64, seed: u64, before: Figures) -> Vec<Figures> {
-    let stand_in = StandIn::start().await;
+async fn soak(runtime: &Runtime, requests: u64, seed: u64, before: ProcessStats) -> Vec<ProcessStats> {
+    let stand_in = MockUpstream::start().await;
     let upstream = AnthropicUpstream::new(AnthropicConfig {
         credential: Arc::new(FixedCredential(Some("sk-soak".into()))),
         ..AnthropicConfig::new(stand_in.url.clone())
     });
-    let gateway = Gateway::start(GatewayConfig::new(Upstreams::only(Arc::new(upstream)))).await.unwrap();
+    let gateway = Gateway::start(GatewayConfig::new(Upstreams::single(Arc::new(upstream)))).await.unwrap();
     let lease = Lease { session: "soak".to_owned(), chat: "default".to_owned(), upstream: None };
     let registration = gateway.register(lease);
     let bearer: Arc<str> = registration.bearer().expose_secret().into();
@@ -70,7 +77,7 @@ async fn soak(runtime: &Runtime, requests: u64, seed: u64, before: Figures) -> V
     for round in 1..=ROUNDS {
         let end = requests * round / ROUNDS;
         let mut workers = JoinSet::new();
-        for _ in 0..WORKERS {
+        for _ in 0..CONCURRENT_CLIENTS {
             let mut client = Client::new(gateway.address(), bearer.clone());
             let tickets = tickets.clone();
             workers.spawn(async move {
@@ -79,7 +86,7 @@ async fn soak(runtime: &Runtime, requests: u64, seed: u64, before: Figures) -> V
                     if ticket >= end {
                         break;
                     }
-                    let plan = Plan::draw(&mut Dice::new(seed, ticket));
+                    let plan = RequestPlan::draw(&mut SeededRng::new(seed, ticket));
                     if let Err(problem) = client.play(&plan).await {
                         panic!("request {ticket} ({plan:?}): {problem}");
                     }
@@ -92,10 +99,11 @@ async fn soak(runtime: &Runtime, requests: u64, seed: u64, before: Figures) -> V
         // Each worker drew one ticket too many.
         tickets.store(end, Ordering::Relaxed);
 
-        gateway.idle().await;
+        gateway.wait_until_idle().await;
         assert_eq!(gateway.requests_in_flight(), 0);
         // What may stay is the pool: a connection to the upstream, both ends of which are here, with a task at each.
-        let (descriptors, tasks) = (before.descriptors + 2 * WORKERS + 16, before.tasks + 2 * WORKERS + 16);
+        let (descriptors, tasks) =
+            (before.descriptors + 2 * CONCURRENT_CLIENTS + 16, before.tasks + 2 * CONCURRENT_CLIENTS + 16);
         let now = settle(runtime, |now| now.descriptors <= descriptors && now.tasks <= tasks).await;
         println!("{:>9}   {now}", end);
         rounds.push(now);

@@ -18,10 +18,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::{AdoptedChild, Wake};
+use super::{AdoptedChild, WakeReason};
 
 /// Orphaned descendants become this process's children instead of init's.
-pub(crate) fn adopt_orphans() -> io::Result<()> {
+pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn adopted_children(is_own: impl Fn(Pid) -> bool) -> Vec<AdoptedChild
 }
 
 /// Whether some child, whoever it is, waits to be reaped.
-pub(crate) fn a_child_has_ended() -> bool {
+pub(crate) fn has_exited_child() -> bool {
     let peek = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     !matches!(waitid(Id::All, peek), Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD))
 }
@@ -158,7 +158,7 @@ impl Wakeups {
     }
 
     /// Waits until something happens or `timeout` has passed. Spurious returns are fine.
-    pub(crate) fn wait(&self, lifeline: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<Wake> {
+    pub(crate) fn wait(&self, lifeline: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<WakeReason> {
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         watched.extend(lifeline.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
@@ -176,7 +176,7 @@ impl Wakeups {
         while let Some(signal) = self.signals.read_signal()? {
             told_to_stop |= signal.ssi_signo != Signal::SIGCHLD as u32;
         }
-        Ok(Wake { lifeline, told_to_stop })
+        Ok(WakeReason { lifeline_readable: lifeline, stop_requested: told_to_stop })
     }
 }
 

@@ -10,47 +10,47 @@ use std::process::Command;
 use nix::errno::Errno;
 use nix::unistd::{Pid, execve, getppid};
 
-use crate::lifeline::{Launch, Report, Step};
+use crate::lifeline::{LaunchMessage, StartStep, SupervisorReport};
 use crate::programs::find_program;
 use crate::{platform, pty, signals};
 
 /// Starts the agent with the supervisor's standard streams, in a process group of its own; in a terminal, in a session of
 /// its own that the terminal belongs to.
-pub(super) fn start(launch: &Launch) -> Result<Pid, Report> {
-    std::env::set_current_dir(&launch.cwd).map_err(|error| failed(Step::Directory, &error))?;
-    let exec = Exec::new(launch).map_err(|error| failed(Step::Program, &error))?;
+pub(super) fn start_agent(launch: &LaunchMessage) -> Result<Pid, SupervisorReport> {
+    std::env::set_current_dir(&launch.cwd).map_err(|error| start_failure(StartStep::Directory, &error))?;
+    let exec = ExecArguments::new(launch).map_err(|error| start_failure(StartStep::Program, &error))?;
     // Forks and carries errors of the child home; the rest is ours.
     let mut command = Command::new(&launch.program);
     if !launch.terminal {
         command.process_group(0);
     }
-    before_exec(&mut command, Pid::this(), exec, launch.terminal);
-    let child = command.spawn().map_err(|error| failed(Step::Program, &error))?;
+    set_up_child(&mut command, Pid::this(), exec, launch.terminal);
+    let child = command.spawn().map_err(|error| start_failure(StartStep::Program, &error))?;
     // The supervisor must not keep the agent's directory from being unmounted.
     let _ = std::env::set_current_dir("/");
     // A process number always fits.
     Ok(Pid::from_raw(child.id().cast_signed()))
 }
 
-fn failed(step: Step, error: &io::Error) -> Report {
+fn start_failure(step: StartStep, error: &io::Error) -> SupervisorReport {
     // Without a number: the arguments or the environment hold a NUL byte.
     let errno = error.raw_os_error().unwrap_or(Errno::EINVAL as i32);
-    Report::Failed { step, errno }
+    SupervisorReport::Failed { step, errno }
 }
 
 #[expect(unsafe_code, reason = "some things can only be said between fork and exec")]
-fn before_exec(command: &mut Command, supervisor: Pid, exec: Exec, terminal: bool) {
+fn set_up_child(command: &mut Command, supervisor: Pid, exec: ExecArguments, terminal: bool) {
     // SAFETY: the supervisor has no other thread, so no lock (the allocator's, for one) can be held by nobody in the
     // forked child. What it calls are plain system calls.
     unsafe {
         command.pre_exec(move || {
-            signals::reset_all()?;
+            signals::reset_signals()?;
             platform::die_with_parent()?;
             if getppid() != supervisor {
                 return Err(Errno::ECANCELED.into());
             }
             if terminal {
-                pty::take_control()?;
+                pty::acquire_controlling_terminal()?;
             }
             exec.run()
         });
@@ -59,20 +59,20 @@ fn before_exec(command: &mut Command, supervisor: Pid, exec: Exec, terminal: boo
 
 /// The program as the kernel takes it. The standard library would hand a file that the kernel cannot execute to a
 /// shell, which then complains about the syntax of an executable for another machine.
-struct Exec {
+struct ExecArguments {
     path: CString,
     args: Vec<CString>,
     env: Vec<CString>,
 }
 
-impl Exec {
-    fn new(launch: &Launch) -> io::Result<Self> {
+impl ExecArguments {
+    fn new(launch: &LaunchMessage) -> io::Result<Self> {
         let args = launch.args.iter().map(|arg| CString::new(arg.as_bytes()));
         let env =
             launch.env.iter().map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
         let name = CString::new(launch.program.as_os_str().as_bytes());
         Ok(Self {
-            path: CString::new(find(launch)?.into_os_string().into_vec())?,
+            path: CString::new(find_executable(launch)?.into_os_string().into_vec())?,
             args: std::iter::once(name).chain(args).collect::<Result<_, _>>()?,
             env: env.collect::<Result<_, _>>()?,
         })
@@ -88,7 +88,7 @@ impl Exec {
 }
 
 /// The program's path: as given, or where the agent's own `PATH` has it. The current directory does not count.
-fn find(launch: &Launch) -> io::Result<PathBuf> {
+fn find_executable(launch: &LaunchMessage) -> io::Result<PathBuf> {
     if launch.program.as_os_str().as_bytes().contains(&b'/') {
         return Ok(launch.program.clone());
     }

@@ -12,32 +12,32 @@ use nix::libc;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::report;
-use crate::exit::ExitReport;
-use crate::lifeline::Report;
+use super::send_report;
+use crate::exit_report::ExitReport;
+use crate::lifeline::SupervisorReport;
 use crate::platform::{self, Wakeups};
 
 /// How long the tree may take to end politely.
-const POLITENESS: Duration = Duration::from_secs(1);
+const TERMINATE_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// What asks an agent's tree to end.
-pub(super) const REQUEST: &[Signal] = &[Signal::SIGTERM];
+pub(super) const TERMINATE_SIGNALS: &[Signal] = &[Signal::SIGTERM];
 
 /// The same for a terminal's: shells that people type into do not hear the usual one, and a stopped job hears neither.
-pub(super) const HANG_UP: &[Signal] = &[Signal::SIGHUP, Signal::SIGTERM, Signal::SIGCONT];
+pub(super) const TERMINAL_HANGUP_SIGNALS: &[Signal] = &[Signal::SIGHUP, Signal::SIGTERM, Signal::SIGCONT];
 
 /// How soon the kill is repeated at first: a process may have forked while it was being killed.
-const SHORTEST_REPEAT: Duration = Duration::from_millis(5);
+const MIN_KILL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How seldom it is repeated in the end: a process may be stuck in the kernel, or be another user's.
-const LONGEST_REPEAT: Duration = Duration::from_millis(500);
+const MAX_KILL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy)]
-enum Phase {
+enum TreePhase {
     /// The agent lives, and may.
     Running,
     /// The tree has been asked to end.
-    Asked { until: Instant },
+    Terminating { deadline: Instant },
     /// The tree is being killed, again after `repeat`.
     Killing { repeat: Duration },
 }
@@ -50,70 +50,70 @@ pub(super) fn watch_until_empty(
     lifeline: &UnixStream,
     wakeups: &Wakeups,
 ) -> io::Result<()> {
-    let mut phase = Phase::Running;
+    let mut phase = TreePhase::Running;
     let mut living_agent = Some(agent);
     let mut listening = true;
     loop {
         match reap_children(agent)? {
-            Reaped::NobodyLeft(exit) => {
+            ReapResult::NoChildren(exit) => {
                 if let Some(exit) = exit {
-                    report(lifeline, Report::Exited(exit));
+                    send_report(lifeline, SupervisorReport::Exited(exit));
                 }
                 return Ok(());
             }
-            Reaped::Agent(exit) => {
-                report(lifeline, Report::Exited(exit));
+            ReapResult::AgentExited(exit) => {
+                send_report(lifeline, SupervisorReport::Exited(exit));
                 living_agent = None;
-                if let Phase::Running = phase {
-                    phase = ask_to_end(living_agent, request);
+                if let TreePhase::Running = phase {
+                    phase = request_termination(living_agent, request);
                 }
             }
-            Reaped::Others => {}
+            ReapResult::OthersRemain => {}
         }
         let timeout = match phase {
-            Phase::Running => None,
-            Phase::Asked { until } => {
+            TreePhase::Running => None,
+            TreePhase::Terminating { deadline: until } => {
                 let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    phase = Phase::Killing { repeat: SHORTEST_REPEAT };
+                    phase = TreePhase::Killing { repeat: MIN_KILL_INTERVAL };
                     continue;
                 }
                 Some(left)
             }
-            Phase::Killing { repeat } => {
+            TreePhase::Killing { repeat } => {
                 platform::signal_tree(living_agent, Signal::SIGKILL);
-                phase = Phase::Killing { repeat: (repeat * 2).min(LONGEST_REPEAT) };
+                phase = TreePhase::Killing { repeat: (repeat * 2).min(MAX_KILL_INTERVAL) };
                 Some(repeat)
             }
         };
         let wake = wakeups.wait(listening.then(|| lifeline.as_fd()), timeout)?;
-        let host_is_done = wake.lifeline && has_ended(lifeline);
+        let host_is_done = wake.lifeline_readable && is_closed(lifeline);
         listening &= !host_is_done;
-        if (host_is_done || wake.told_to_stop)
-            && let Phase::Running = phase
+        if (host_is_done || wake.stop_requested)
+            && let TreePhase::Running = phase
         {
-            phase = ask_to_end(living_agent, request);
+            phase = request_termination(living_agent, request);
         }
     }
 }
 
-fn ask_to_end(agent: Option<Pid>, request: &[Signal]) -> Phase {
+fn request_termination(agent: Option<Pid>, request: &[Signal]) -> TreePhase {
     for signal in request {
         platform::signal_tree(agent, *signal);
     }
-    Phase::Asked { until: Instant::now() + POLITENESS }
+    TreePhase::Terminating { deadline: Instant::now() + TERMINATE_GRACE_PERIOD }
 }
 
-enum Reaped {
+enum ReapResult {
     /// Perhaps some children, but not the agent, and there are more.
-    Others,
+    OthersRemain,
     /// The agent, and there are more.
-    Agent(ExitReport),
+    AgentExited(ExitReport),
     /// No child is left. A subreaper that has no child has no descendant.
-    NobodyLeft(Option<ExitReport>),
+    NoChildren(Option<ExitReport>),
 }
 
-fn reap_children(agent: Pid) -> io::Result<Reaped> {
+fn reap_children(agent: Pid) -> io::Result<ReapResult> {
     let mut exit = None;
     loop {
         match reap_one() {
@@ -121,8 +121,8 @@ fn reap_children(agent: Pid) -> io::Result<Reaped> {
                 exit = Some(ExitReport { code: status.code(), signal: status.signal() });
             }
             Ok(Some(_)) | Err(Errno::EINTR) => {}
-            Ok(None) => return Ok(exit.map_or(Reaped::Others, Reaped::Agent)),
-            Err(Errno::ECHILD) => return Ok(Reaped::NobodyLeft(exit)),
+            Ok(None) => return Ok(exit.map_or(ReapResult::OthersRemain, ReapResult::AgentExited)),
+            Err(Errno::ECHILD) => return Ok(ReapResult::NoChildren(exit)),
             Err(error) => return Err(error.into()),
         }
     }
@@ -138,7 +138,7 @@ fn reap_one() -> nix::Result<Option<(Pid, ExitStatus)>> {
 }
 
 /// The host says nothing after the launch: whatever is readable is the end.
-fn has_ended(mut lifeline: &UnixStream) -> bool {
+fn is_closed(mut lifeline: &UnixStream) -> bool {
     let mut byte = [0];
     !matches!(lifeline.read(&mut byte), Ok(1))
 }

@@ -44,6 +44,6 @@ async fn run_shell(runtime_dir: PathBuf, script: OsString) -> Result<(), Box<dyn
         out.write_all(b"\n")?;
         out.flush()?;
     }
-    writeln!(std::io::stdout(), "{}", handle.exited().await)?;
+    writeln!(std::io::stdout(), "{}", handle.wait_for_exit().await)?;
     Ok(())
 }

@@ -6,25 +6,25 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::sandbox::Sandbox;
-use crate::call::Call;
-use crate::decide::{Decision, Mode, Verdict};
-use crate::judge::judge;
-use crate::path::Disk;
-use crate::rule::{Effect, Rule, Scope};
-use crate::set::RuleSet;
+use crate::decide::{Decision, DecisionOutcome, PermissionMode};
+use crate::decide_or_ask::decide_or_ask;
+use crate::path::DiskResolver;
+use crate::rule::{Effect, Rule, RuleScope};
+use crate::rule_set::RuleSet;
+use crate::tool_use::ToolUse;
 
 /// The whole file.
 #[derive(Deserialize)]
 pub(super) struct Corpus {
-    want: HashMap<String, HashMap<Mode, Expected>>,
+    want: HashMap<String, HashMap<PermissionMode, ExpectedOutcome>>,
     #[serde(rename = "group")]
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<CorpusGroup>,
 }
 
 /// Lines of the same kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Group {
+pub(super) struct CorpusGroup {
     pub(super) about: String,
     pub(super) want: String,
     /// Where the shell is, below the project.
@@ -44,7 +44,7 @@ pub(super) struct Group {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Expected {
+pub(super) enum ExpectedOutcome {
     Allow,
     Ask,
     Deny,
@@ -56,12 +56,12 @@ impl Corpus {
     }
 
     /// What a group expects in each mode.
-    pub(super) fn expected(&self, group: &Group) -> &HashMap<Mode, Expected> {
+    pub(super) fn expected(&self, group: &CorpusGroup) -> &HashMap<PermissionMode, ExpectedOutcome> {
         self.want.get(&group.want).expect("an expectation of the file")
     }
 
     /// The lines that are expected to be allowed without a rule.
-    pub(super) fn readers(&self) -> Vec<&str> {
+    pub(super) fn read_only_lines(&self) -> Vec<&str> {
         let reading = self.groups.iter().filter(|group| group.want == "reads");
         reading.flat_map(|group| &group.lines).map(String::as_str).collect()
     }
@@ -72,31 +72,43 @@ impl Corpus {
     }
 }
 
-impl Group {
+impl CorpusGroup {
     pub(super) fn rules(&self) -> RuleSet {
         let mut rules = RuleSet::default();
         for (effect, texts) in [(Effect::Allow, &self.allow), (Effect::Ask, &self.ask), (Effect::Deny, &self.deny)] {
             for text in texts {
-                rules.add(Rule::parse(effect, Scope::Workspace, text).expect("a rule")).expect("there is room");
+                rules.add(Rule::parse(effect, RuleScope::Workspace, text).expect("a rule")).expect("there is room");
             }
         }
         rules
     }
 
     /// Whether a rule allows lines of the group, which may write then.
-    pub(super) fn has_grants(&self) -> bool {
+    pub(super) fn has_allow_rules(&self) -> bool {
         !self.allow.is_empty()
     }
 }
 
 /// Decides about a line in a directory below the sandbox's project.
-pub(super) fn decision(rules: &RuleSet, mode: Mode, line: &str, sandbox: &Sandbox, directory: &str) -> Decision {
+pub(super) fn decide_line(
+    rules: &RuleSet,
+    mode: PermissionMode,
+    line: &str,
+    sandbox: &Sandbox,
+    directory: &str,
+) -> Decision {
     let cwd = if directory.is_empty() { sandbox.project() } else { sandbox.project().join(directory) };
-    let call = Call::shell(line, cwd).in_workspace(sandbox.project()).with_home(sandbox.home());
-    judge(rules, mode, &call, None::<&Path>, &Disk)
+    let call = ToolUse::shell(line, cwd).with_workspace(sandbox.project()).with_home(sandbox.home());
+    decide_or_ask(rules, mode, &call, None::<&Path>, &DiskResolver)
 }
 
 /// Whether a line runs without a question.
-pub(super) fn is_allowed(rules: &RuleSet, mode: Mode, line: &str, sandbox: &Sandbox, directory: &str) -> bool {
-    decision(rules, mode, line, sandbox, directory).verdict == Verdict::Allow
+pub(super) fn is_allowed(
+    rules: &RuleSet,
+    mode: PermissionMode,
+    line: &str,
+    sandbox: &Sandbox,
+    directory: &str,
+) -> bool {
+    decide_line(rules, mode, line, sandbox, directory).outcome == DecisionOutcome::Allow
 }

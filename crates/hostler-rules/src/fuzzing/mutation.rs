@@ -1,7 +1,7 @@
 //! New command lines out of those of the corpus: bytes choose a line, and what is spliced into it.
 
 /// Operands, options and pieces of shell that turn a reader into something else.
-const PIECES: [&str; 119] = [
+const FRAGMENTS: [&str; 119] = [
     "-o",
     "-omade",
     "-o made",
@@ -130,9 +130,9 @@ const CHARACTERS: [&str; 40] = [
 ];
 
 /// Bytes that are used up; zeros follow.
-struct Choices<'a>(std::slice::Iter<'a, u8>);
+struct ByteChoices<'a>(std::slice::Iter<'a, u8>);
 
-impl Choices<'_> {
+impl ByteChoices<'_> {
     fn next(&mut self) -> usize {
         usize::from(self.0.next().copied().unwrap_or_default())
     }
@@ -150,23 +150,23 @@ impl Choices<'_> {
 
 /// The line that the bytes stand for. The first ones choose a line, more often one that only reads; the rest changes it.
 pub(super) fn mutate(readers: &[&str], lines: &[&str], data: &[u8]) -> String {
-    let mut choices = Choices(data.iter());
+    let mut choices = ByteChoices(data.iter());
     let first = if choices.next() % 4 == 0 { lines } else { readers };
     let mut line = choices.one_of(first).to_owned();
     for _ in 0..choices.below(5) {
-        line = change(&line, lines, &mut choices);
+        line = mutate_once(&line, lines, &mut choices);
     }
     line
 }
 
-fn change(line: &str, lines: &[&str], choices: &mut Choices<'_>) -> String {
+fn mutate_once(line: &str, lines: &[&str], choices: &mut ByteChoices<'_>) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let at = choices.below(words.len());
     let word = words.get(at).cloned().unwrap_or_default();
     match choices.next() % 16 {
-        0..4 => words.insert(at + 1, choices.one_of(&PIECES).to_owned()),
-        4 => words.insert(at, choices.one_of(&PIECES).to_owned()),
-        5 => words[at] = choices.one_of(&PIECES).to_owned(),
+        0..4 => words.insert(at + 1, choices.one_of(&FRAGMENTS).to_owned()),
+        4 => words.insert(at, choices.one_of(&FRAGMENTS).to_owned()),
+        5 => words[at] = choices.one_of(&FRAGMENTS).to_owned(),
         6 => drop(words.remove(at)),
         7 => {
             let other = choices.one_of(lines).split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -220,14 +220,14 @@ fn change(line: &str, lines: &[&str], choices: &mut Choices<'_>) -> String {
             if word.starts_with('-') && !word.starts_with("--") {
                 words[at] = format!("{word}{}", char::from(b'A' + u8::try_from(choices.below(58)).unwrap_or_default()));
             } else {
-                words[at] = format!("{word}{}", choices.one_of(&PIECES));
+                words[at] = format!("{word}{}", choices.one_of(&FRAGMENTS));
             }
         }
     }
     words.join(" ")
 }
 
-fn quoted(word: &str, choices: &mut Choices<'_>) -> String {
+fn quoted(word: &str, choices: &mut ByteChoices<'_>) -> String {
     match choices.next() % 5 {
         0 => format!("'{word}'"),
         1 => format!("\"{word}\""),

@@ -20,14 +20,14 @@ const CANARY: &str = "canary-of-the-outside";
 
 /// Programs that run for real: those that read, and those that run what they are given. What these start is found in
 /// `PATH` again.
-const REAL: &str = "[ arch awk b2sum base64 basename bash cat cksum cmp column comm cut date df diff dirname du echo egrep env expr \
+const REAL_PROGRAMS: &str = "[ arch awk b2sum base64 basename bash cat cksum cmp column comm cut date df diff dirname du echo egrep env expr \
     false fd fgrep file find fmt fold getconf git grep groups head hexdump hostname id jq join ls md5sum nice nl nohup nproc od \
     paste pathchk printenv printf ps pwd readlink realpath rev rg sed seq sh sha1sum sha224sum sha256sum sha384sum \
     sha512sum shasum sleep sort stat stdbuf strings sum tac tail test time timeout tr tree true tsort tty type uname unexpand expand \
     uniq uptime wc which whoami xargs xxd";
 
 /// Programs that may be missing on this machine and must not be run all the same.
-const TRAPPED: &str = "rm touch cp mv tee dd ln parallel watch sudo doas ssh curl wget less more man vim vi nano \
+const TRAPPED_PROGRAMS: &str = "rm touch cp mv tee dd ln parallel watch sudo doas ssh curl wget less more man vim vi nano \
     make node python python3 perl ruby deno cargo npm npx evil at crontab systemctl gpg setsid script kill chmod";
 
 /// Every key of git that names a program, as far as reading could have a reason to run it.
@@ -75,35 +75,36 @@ last = !TRAP
 
 /// What the project's git directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repository {
+pub(super) enum RepositoryKind {
     /// As a clone leaves it.
     Clean,
     /// Its configuration, attributes and hooks run programs whenever git has a reason to.
     Hostile,
     /// A file that names a git directory outside.
-    Elsewhere,
+    ExternalGitDirectory,
     /// A clean one with a submodule whose own configuration runs programs.
     Submodule,
     /// A clean one whose `core.worktree` is the directory outside.
     Worktree,
 }
 
-impl Repository {
-    pub(super) const ALL: [Self; 5] = [Self::Clean, Self::Hostile, Self::Elsewhere, Self::Submodule, Self::Worktree];
+impl RepositoryKind {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Clean, Self::Hostile, Self::ExternalGitDirectory, Self::Submodule, Self::Worktree];
 }
 
 /// A scratch directory; it is removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     base: PathBuf,
-    repository: Repository,
+    repository: RepositoryKind,
     /// Whether the file system records that a file is read.
     access_times: bool,
-    before: BTreeMap<PathBuf, Seen>,
+    baseline: BTreeMap<PathBuf, FileFingerprint>,
 }
 
 /// What changes when a file does: kind and mode, size, when it was modified, and when anything about it was.
-type Seen = (u32, u64, (i64, i64), (i64, i64));
+type FileFingerprint = (u32, u64, (i64, i64), (i64, i64));
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
@@ -112,21 +113,21 @@ impl Drop for Sandbox {
 }
 
 impl Sandbox {
-    pub(super) fn new(repository: Repository) -> Self {
+    pub(super) fn new(repository: RepositoryKind) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("hostler-rules-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let base = fs::canonicalize(std::env::temp_dir()).expect("a directory for temporary files").join(name);
         // One that exists is not taken.
         fs::create_dir(&base).expect("a new directory");
-        let mut sandbox = Self { base, repository, access_times: false, before: BTreeMap::new() };
+        let mut sandbox = Self { base, repository, access_times: false, baseline: BTreeMap::new() };
         sandbox.build_programs();
         sandbox.build();
         sandbox.access_times = {
-            sandbox.forget_reads(&[]);
+            sandbox.reset_access_times(&[]);
             drop(fs::read(sandbox.base.join("outside/passwd")));
-            !sandbox.reads(&[]).is_empty()
+            !sandbox.find_reads(&[]).is_empty()
         };
-        sandbox.before = sandbox.snapshot();
+        sandbox.baseline = sandbox.snapshot();
         sandbox
     }
 
@@ -136,7 +137,7 @@ impl Sandbox {
     }
 
     /// Whether the file system records that a file is read.
-    pub(super) fn sees_reads(&self) -> bool {
+    pub(super) fn records_access_times(&self) -> bool {
         self.access_times
     }
 
@@ -147,11 +148,11 @@ impl Sandbox {
 
     /// Runs the line below the project, with all that it leaves in the background. Every entry is one thing that a line
     /// which only reads the project does not do. The names in `unread` are files of the project that it must not read.
-    pub(super) fn violations(&mut self, line: &str, directory: &str, unread: &[String]) -> Vec<String> {
-        let mut found = self.evidence(line, directory, unread);
+    pub(super) fn find_violations(&mut self, line: &str, directory: &str, unread: &[String]) -> Vec<String> {
+        let mut found = self.run_and_collect(line, directory, unread);
         // Another process of the machine may have looked around here; it does not do so twice.
         if !found.is_empty() && found.iter().all(|found| found.starts_with("read ")) {
-            found = self.evidence(line, directory, unread);
+            found = self.run_and_collect(line, directory, unread);
         }
         if !found.is_empty() {
             for part in ["project", "outside", "home", "mark"] {
@@ -159,16 +160,16 @@ impl Sandbox {
                 drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
             }
             self.build();
-            self.before = self.snapshot();
+            self.baseline = self.snapshot();
         }
         found
     }
 
-    fn evidence(&self, line: &str, directory: &str, unread: &[String]) -> Vec<String> {
-        self.forget_reads(unread);
+    fn run_and_collect(&self, line: &str, directory: &str, unread: &[String]) -> Vec<String> {
+        self.reset_access_times(unread);
         // A shell drops these from what it reads, and they cannot be handed to it in another way.
         let output = self.run(&line.replace('\0', ""), directory);
-        let mut found = self.reads(unread);
+        let mut found = self.find_reads(unread);
         let text = String::from_utf8_lossy(&output);
         let contents = |path: &Path| fs::read_to_string(path).unwrap_or_default();
         let first_user = contents(Path::new("/etc/passwd")).lines().next().unwrap_or("?").to_owned();
@@ -176,29 +177,29 @@ impl Sandbox {
         secrets.extend(unread.iter().map(|name| contents(&self.project().join(name)).trim().to_owned()));
         let printed = secrets.iter().filter(|secret| text.contains(secret.as_str()));
         found.extend(printed.map(|secret| format!("printed {secret:?}")));
-        if let Ok(marks) = fs::read_to_string(self.mark()) {
+        if let Ok(marks) = fs::read_to_string(self.mark_path()) {
             found.push(format!("ran {marks:?}"));
         }
         let after = self.snapshot();
-        for (path, was) in &self.before {
+        for (path, was) in &self.baseline {
             if after.get(path) != Some(was) {
-                found.push(format!("changed {}", self.short(path)));
+                found.push(format!("changed {}", self.relative_path(path)));
             }
         }
         found.extend(
             after
                 .keys()
-                .filter(|path| !self.before.contains_key(*path))
-                .map(|path| format!("made {}", self.short(path))),
+                .filter(|path| !self.baseline.contains_key(*path))
+                .map(|path| format!("made {}", self.relative_path(path))),
         );
         found
     }
 
-    fn mark(&self) -> PathBuf {
+    fn mark_path(&self) -> PathBuf {
         self.base.join("mark")
     }
 
-    fn short(&self, path: &Path) -> String {
+    fn relative_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
     }
 
@@ -247,14 +248,14 @@ impl Sandbox {
         self.build_outside();
         self.build_project();
         match self.repository {
-            Repository::Clean => {}
-            Repository::Hostile => self.make_hostile(&self.project().join(".git")),
-            Repository::Elsewhere => {
+            RepositoryKind::Clean => {}
+            RepositoryKind::Hostile => self.make_hostile(&self.project().join(".git")),
+            RepositoryKind::ExternalGitDirectory => {
                 let git = self.project().join(".git");
                 fs::rename(&git, self.base.join("outside/repo.git")).unwrap();
                 self.write("project/.git", "gitdir: ../outside/repo.git\n");
             }
-            Repository::Submodule => {
+            RepositoryKind::Submodule => {
                 let sub = self.project().join("sub");
                 fs::create_dir(&sub).unwrap();
                 self.write("project/sub/a.txt", "one\n");
@@ -264,7 +265,7 @@ impl Sandbox {
                 self.make_hostile(&sub.join(".git"));
                 self.write("project/sub/a.txt", "two\n");
             }
-            Repository::Worktree => {
+            RepositoryKind::Worktree => {
                 let mut config = File::options().append(true).open(self.project().join(".git/config")).unwrap();
                 config.write_all(b"[core]\nworktree = ../../outside\n").unwrap();
             }
@@ -284,12 +285,15 @@ impl Sandbox {
         );
         self.script("trap", "echo \"$0 $*\" >> \"${0%/*}/mark\"");
         self.script("bin/.trap", "echo \"${0##*/} $*\" >> \"${0%/*}/../mark\"");
-        let mut names: Vec<String> = TRAPPED.split_whitespace().map(str::to_owned).collect();
+        let mut names: Vec<String> = TRAPPED_PROGRAMS.split_whitespace().map(str::to_owned).collect();
         for directory in ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"] {
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
-                let target =
-                    if REAL.split_whitespace().any(|real| real == name) { entry.path() } else { bin.join(".trap") };
+                let target = if REAL_PROGRAMS.split_whitespace().any(|real| real == name) {
+                    entry.path()
+                } else {
+                    bin.join(".trap")
+                };
                 drop(symlink(target, bin.join(&name)));
             }
         }
@@ -346,7 +350,7 @@ impl Sandbox {
             self.write(&format!("project/{file}"), text);
         }
         self.write("project/pattern.sed", &format!("1w {}\n", project.join("made").display()));
-        self.script("project/evil.sh", &format!("echo evil >> {}", self.mark().display()));
+        self.script("project/evil.sh", &format!("echo evil >> {}", self.mark_path().display()));
         let trap = self.base.join("trap");
         let bare = format!(
             "[core]\nrepositoryformatversion=0\nbare=false\nworktree=.\nfsmonitor={0}\npager={0}\n",
@@ -426,7 +430,7 @@ impl Sandbox {
     }
 
     /// What must not be read: everything outside, and some files of the project.
-    fn watched(&self, unread: &[String]) -> Vec<PathBuf> {
+    fn forbidden_paths(&self, unread: &[String]) -> Vec<PathBuf> {
         let mut paths = vec![self.base.clone()];
         for directory in ["outside", "home"] {
             paths.push(self.base.join(directory));
@@ -437,23 +441,23 @@ impl Sandbox {
     }
 
     /// Sets the access times back to a day that they cannot have otherwise.
-    fn forget_reads(&self, unread: &[String]) {
-        for path in self.watched(unread) {
+    fn reset_access_times(&self, unread: &[String]) {
+        for path in self.forbidden_paths(unread) {
             let times = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
             File::open(path).and_then(|file| file.set_times(times)).expect("the sandbox is ours");
         }
     }
 
-    fn reads(&self, unread: &[String]) -> Vec<String> {
+    fn find_reads(&self, unread: &[String]) -> Vec<String> {
         let read = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.atime() != 1_000_000);
         // The metadata of all first: listing a directory reads it.
         let mut found: Vec<PathBuf> = vec![self.base.clone(), self.base.join("outside"), self.base.join("home")];
         found.retain(read);
-        found.extend(self.watched(unread).iter().skip(1).filter(|path| path.is_file() && read(path)).cloned());
-        found.iter().map(|path| format!("read {:?}", self.short(path))).collect()
+        found.extend(self.forbidden_paths(unread).iter().skip(1).filter(|path| path.is_file() && read(path)).cloned());
+        found.iter().map(|path| format!("read {:?}", self.relative_path(path))).collect()
     }
 
-    fn snapshot(&self) -> BTreeMap<PathBuf, Seen> {
+    fn snapshot(&self) -> BTreeMap<PathBuf, FileFingerprint> {
         let mut seen = BTreeMap::new();
         for directory in ["project", "outside", "home"] {
             // Git writes the index anew when it finds that only times changed.

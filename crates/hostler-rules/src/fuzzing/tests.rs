@@ -4,7 +4,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::corpus::{Expected, decision};
+use super::corpus::{ExpectedOutcome, decide_line};
 use super::*;
 
 /// So that the ordinary tests find a property that breaks, too.
@@ -41,18 +41,18 @@ fn the_corpus_is_large_and_says_nothing_twice() {
 #[test]
 fn every_line_of_the_corpus_is_decided_as_expected_in_every_mode() {
     let corpus = Corpus::load();
-    let sandbox = Sandbox::new(Repository::Clean);
+    let sandbox = Sandbox::new(RepositoryKind::Clean);
     let mut wrong = Vec::new();
     for group in &corpus.groups {
         let (rules, expected) = (group.rules(), corpus.expected(group));
         for line in &group.lines {
             for mode in MODES {
-                let decision = decision(&rules, mode, line, &sandbox, &group.directory);
-                let got = match decision.verdict {
-                    Verdict::Allow => Expected::Allow,
-                    Verdict::Ask => Expected::Ask,
-                    Verdict::Deny => Expected::Deny,
-                    Verdict::Leave => unreachable!("nothing is left open"),
+                let decision = decide_line(&rules, mode, line, &sandbox, &group.directory);
+                let got = match decision.outcome {
+                    DecisionOutcome::Allow => ExpectedOutcome::Allow,
+                    DecisionOutcome::Ask => ExpectedOutcome::Ask,
+                    DecisionOutcome::Deny => ExpectedOutcome::Deny,
+                    DecisionOutcome::Undecided => unreachable!("nothing is left open"),
                 };
                 if got != expected[&mode] {
                     let want = expected[&mode];
@@ -70,7 +70,7 @@ fn every_line_of_the_corpus_is_decided_as_expected_in_every_mode() {
 
 #[test]
 fn the_sandbox_sees_what_a_line_does() {
-    let mut sandbox = Sandbox::new(Repository::Clean);
+    let mut sandbox = Sandbox::new(RepositoryKind::Clean);
     for (line, evidence) in [
         ("touch made", "ran"),
         ("./evil.sh", "ran"),
@@ -91,33 +91,37 @@ fn the_sandbox_sees_what_a_line_does() {
         ("ls -la; cat a.txt; find . -name x; ls -l ln1; git status; git diff; git log", ""),
     ] {
         // On a file system that records no access only the output shows what was read.
-        if evidence.starts_with("read") && !sandbox.sees_reads() {
+        if evidence.starts_with("read") && !sandbox.records_access_times() {
             continue;
         }
-        let found = sandbox.violations(line, "", &["secret.txt".to_owned()]);
+        let found = sandbox.find_violations(line, "", &["secret.txt".to_owned()]);
         let seen = found.iter().any(|found| found.starts_with(evidence));
         assert_eq!(seen, !evidence.is_empty(), "{line:?}: {found:?}");
     }
-    for repository in Repository::ALL.into_iter().filter(|repository| *repository != Repository::Clean) {
+    for repository in RepositoryKind::ALL.into_iter().filter(|repository| *repository != RepositoryKind::Clean) {
         let mut sandbox = Sandbox::new(repository);
-        assert!(!sandbox.violations("git status", "", &[]).is_empty(), "in {repository:?}");
+        assert!(!sandbox.find_violations("git status", "", &[]).is_empty(), "in {repository:?}");
     }
 }
 
 /// Runs every line of the corpus that is allowed in this kind of repository; without git, all kinds are the same.
-fn run_what_is_allowed(repository: Repository) {
+fn run_what_is_allowed(repository: RepositoryKind) {
     let corpus = Corpus::load();
     let mut sandbox = Sandbox::new(repository);
     let (mut allowed, mut wrong) = (0, Vec::new());
     for group in &corpus.groups {
         let rules = group.rules();
         // A rule that allows may allow writing.
-        let modes: &[Mode] = if group.has_grants() { &[Mode::Plan] } else { &[Mode::Default, Mode::Plan] };
-        let lines = group.lines.iter().filter(|line| repository == Repository::Clean || line.contains("git"));
+        let modes: &[PermissionMode] = if group.has_allow_rules() {
+            &[PermissionMode::Plan]
+        } else {
+            &[PermissionMode::Default, PermissionMode::Plan]
+        };
+        let lines = group.lines.iter().filter(|line| repository == RepositoryKind::Clean || line.contains("git"));
         for line in lines {
             if modes.iter().any(|mode| is_allowed(&rules, *mode, line, &sandbox, &group.directory)) {
                 allowed += 1;
-                let found = sandbox.violations(line, &group.directory, &group.unread);
+                let found = sandbox.find_violations(line, &group.directory, &group.unread);
                 if !found.is_empty() {
                     wrong.push(format!("{line:?} ({}): {found:?}", group.about));
                 }
@@ -125,32 +129,32 @@ fn run_what_is_allowed(repository: Repository) {
         }
     }
     assert!(wrong.is_empty(), "{} allowed lines in {repository:?}:\n  {}", wrong.len(), wrong.join("\n  "));
-    assert!(repository != Repository::Clean || allowed > 200, "{allowed} allowed lines prove little");
+    assert!(repository != RepositoryKind::Clean || allowed > 200, "{allowed} allowed lines prove little");
 }
 
 #[test]
 fn what_is_allowed_only_reads_the_project() {
-    run_what_is_allowed(Repository::Clean);
+    run_what_is_allowed(RepositoryKind::Clean);
 }
 
 #[test]
 fn what_is_allowed_runs_nothing_that_a_repository_configures() {
-    run_what_is_allowed(Repository::Hostile);
+    run_what_is_allowed(RepositoryKind::Hostile);
 }
 
 #[test]
 fn what_is_allowed_does_not_follow_a_git_directory_outside() {
-    run_what_is_allowed(Repository::Elsewhere);
+    run_what_is_allowed(RepositoryKind::ExternalGitDirectory);
 }
 
 #[test]
 fn what_is_allowed_runs_nothing_that_a_submodule_configures() {
-    run_what_is_allowed(Repository::Submodule);
+    run_what_is_allowed(RepositoryKind::Submodule);
 }
 
 #[test]
 fn what_is_allowed_does_not_follow_a_working_tree_outside() {
-    run_what_is_allowed(Repository::Worktree);
+    run_what_is_allowed(RepositoryKind::Worktree);
 }
 
 #[test]

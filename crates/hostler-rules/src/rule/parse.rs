@@ -1,17 +1,17 @@
 //! From text to rule.
 
-use crate::glob::PathPattern;
-use crate::rule::{CommandPattern, Domain, Effect, Matcher, Rule, RuleError, Scope};
+use crate::path_pattern::PathPattern;
+use crate::rule::{CommandPattern, DomainPattern, Effect, Matcher, Rule, RuleError, RuleScope};
 use crate::shell;
 
-const LONGEST: usize = 8 * 1024;
+const MAX_RULE_BYTES: usize = 8 * 1024;
 
 impl Rule {
     /// Reads the text of a rule: `Bash(git status)`, `Edit(src/**)`, `mcp__github`.
     ///
     /// # Errors
     /// With a sentence about what is wrong and where.
-    pub fn parse(effect: Effect, scope: Scope, text: &str) -> Result<Self, RuleError> {
+    pub fn parse(effect: Effect, scope: RuleScope, text: &str) -> Result<Self, RuleError> {
         Ok(Self { effect, matcher: text.parse()?, scope })
     }
 }
@@ -21,11 +21,11 @@ impl std::str::FromStr for Matcher {
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
         let refuse = |position: usize, problem: &str| RuleError {
-            text: shell::shown(text),
+            text: shell::truncate_for_display(text),
             position: position + 1,
             problem: problem.to_owned(),
         };
-        if text.len() > LONGEST {
+        if text.len() > MAX_RULE_BYTES {
             return Err(refuse(0, "it is longer than 8 KiB"));
         }
         if text == "*" {
@@ -51,7 +51,7 @@ impl std::str::FromStr for Matcher {
         }
         if bare.starts_with("mcp__") {
             return match content {
-                None => Ok(Self::Mcp { name: bare.to_owned(), open }),
+                None => Ok(Self::Mcp { name: bare.to_owned(), is_prefix: open }),
                 Some(_) => Err(refuse(name.chars().count(), "a rule for MCP tools has no parentheses")),
             };
         }
@@ -62,7 +62,9 @@ impl std::str::FromStr for Matcher {
         let offset = name.chars().count() + 1;
         match (name, content) {
             (_, None) | ("Bash", Some("*")) => Ok(Self::Tool(name.to_owned())),
-            ("Bash", Some(content)) => command(content).map(Self::Command).map_err(|problem| refuse(offset, problem)),
+            ("Bash", Some(content)) => {
+                parse_command_pattern(content).map(Self::Command).map_err(|problem| refuse(offset, problem))
+            }
             (
                 "Read" | "Glob" | "Grep" | "LS" | "NotebookRead" | "Edit" | "MultiEdit" | "Write" | "NotebookEdit",
                 Some(content),
@@ -70,23 +72,25 @@ impl std::str::FromStr for Matcher {
                 Ok(pattern) => Ok(Self::Path { tool: name.to_owned(), pattern }),
                 Err((at, problem)) => Err(refuse(offset + at, problem)),
             },
-            ("WebFetch", Some(content)) => domain(content).map(Self::Domain).map_err(|problem| refuse(offset, problem)),
+            ("WebFetch", Some(content)) => {
+                parse_domain_pattern(content).map(Self::Domain).map_err(|problem| refuse(offset, problem))
+            }
             _ => Err(refuse(offset - 1, "this tool has no parentheses; they are for Bash, for files and for WebFetch")),
         }
     }
 }
 
-fn command(content: &str) -> Result<CommandPattern, &'static str> {
+fn parse_command_pattern(content: &str) -> Result<CommandPattern, &'static str> {
     let closed = content.strip_suffix(":*").or_else(|| content.strip_suffix(" *"));
     let (text, open) = closed.map_or((content, false), |text| (text, true));
     if text.trim().is_empty() {
         return Err("name a command between the parentheses, or leave them out");
     }
-    let words = shell::single_command(text)?;
-    let known: Option<Vec<String>> = words.iter().map(|word| word.known().map(str::to_owned)).collect();
+    let words = shell::parse_single_command(text)?;
+    let known: Option<Vec<String>> = words.iter().map(|word| word.as_literal().map(str::to_owned)).collect();
     match known {
         Some(words) if words.is_empty() => Err("name a command between the parentheses, or leave them out"),
-        Some(words) => Ok(CommandPattern { words, open }),
+        Some(words) => Ok(CommandPattern { words, is_prefix: open }),
         None => {
             Err("a command is named by its words as they are; quote what the shell would expand, and end with `:*` \
                      if anything may follow")
@@ -94,9 +98,9 @@ fn command(content: &str) -> Result<CommandPattern, &'static str> {
     }
 }
 
-fn domain(content: &str) -> Result<Domain, &'static str> {
+fn parse_domain_pattern(content: &str) -> Result<DomainPattern, &'static str> {
     let name = content.strip_prefix("domain:").ok_or("name a host, as in `WebFetch(domain:example.com)`")?;
     let (name, below) = name.strip_prefix("*.").map_or((name, false), |name| (name, true));
     let host = url::Host::parse(name).map_err(|_| "this is not the name of a host")?;
-    Ok(Domain { host: host.to_string().trim_end_matches('.').to_owned(), below })
+    Ok(DomainPattern { host: host.to_string().trim_end_matches('.').to_owned(), subdomains_only: below })
 }

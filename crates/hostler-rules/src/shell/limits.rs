@@ -5,40 +5,40 @@
 use brush_parser::Token;
 
 /// The longest command line that is looked at, in bytes.
-pub(crate) const LONGEST_LINE: usize = 64 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 64 * 1024;
 /// How deep command lines may lie within each other: substitutions, `sh -c`, `eval`.
-pub(crate) const DEEPEST_SCRIPT: usize = 8;
+pub(crate) const MAX_SCRIPT_DEPTH: usize = 8;
 /// How many commands one line may run.
-pub(crate) const MOST_COMMANDS: usize = 512;
+pub(crate) const MAX_COMMANDS: usize = 512;
 /// The stack that the grammar gets. With the bounds below it uses less than half of it, also without optimisation.
-pub(crate) const STACK: usize = 32 * 1024 * 1024;
+pub(crate) const PARSER_STACK_BYTES: usize = 32 * 1024 * 1024;
 
 /// How often an expansion may begin, anywhere in the text: each may be a level of the tokenizer's recursion.
-const MOST_EXPANSIONS: usize = 512;
-const MOST_TOKENS: usize = 8 * 1024;
+const MAX_EXPANSIONS: usize = 512;
+const MAX_TOKENS: usize = 8 * 1024;
 /// How many parentheses may be open at a time: each level doubles the work.
-const DEEPEST_PARENTHESES: usize = 8;
-const MOST_PARENTHESES: usize = 256;
+const MAX_PARENTHESES_DEPTH: usize = 8;
+const MAX_PARENTHESES: usize = 256;
 /// How many words may be keywords that open something: each may be a level of the grammar's recursion.
-const MOST_KEYWORDS: usize = 128;
+const MAX_KEYWORDS: usize = 128;
 /// A `case` within a `case` doubles the work.
-const MOST_CASES: usize = 8;
+const MAX_CASES: usize = 8;
 
 /// Is the text small enough for the tokenizer?
 pub(crate) fn check_text(text: &str) -> Result<(), &'static str> {
-    if text.len() > LONGEST_LINE {
+    if text.len() > MAX_LINE_BYTES {
         return Err("it is longer than 64 KiB");
     }
     if text.contains('\0') {
         return Err("it holds a NUL character");
     }
     let expansions = text.as_bytes().windows(2).filter(|pair| matches!(pair, [b'$', b'(' | b'{' | b'['])).count();
-    if expansions > MOST_EXPANSIONS { Err("it holds too many expansions") } else { Ok(()) }
+    if expansions > MAX_EXPANSIONS { Err("it holds too many expansions") } else { Ok(()) }
 }
 
 /// Are the tokens few and flat enough for the grammar, and of the form that it relies on?
 pub(crate) fn check_tokens(tokens: &[Token]) -> Result<(), &'static str> {
-    if tokens.len() > MOST_TOKENS {
+    if tokens.len() > MAX_TOKENS {
         return Err("it has too many words");
     }
     let (mut open, mut deepest, mut parentheses, mut keywords, mut cases) = (0_usize, 0, 0, 0, 0);
@@ -63,14 +63,14 @@ pub(crate) fn check_tokens(tokens: &[Token]) -> Result<(), &'static str> {
             },
         }
     }
-    if deepest > DEEPEST_PARENTHESES || parentheses > MOST_PARENTHESES || keywords > MOST_KEYWORDS || cases > MOST_CASES
+    if deepest > MAX_PARENTHESES_DEPTH || parentheses > MAX_PARENTHESES || keywords > MAX_KEYWORDS || cases > MAX_CASES
     {
         return Err("it is nested too deeply");
     }
-    tokens.iter().enumerate().try_for_each(|(at, token)| check_form(tokens, at, token))
+    tokens.iter().enumerate().try_for_each(|(at, token)| check_token(tokens, at, token))
 }
 
-fn check_form(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'static str> {
+fn check_token(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'static str> {
     let operator_at = |at: usize| match tokens.get(at) {
         Some(Token::Operator(operator, _)) => Some(operator.as_str()),
         _ => None,
@@ -84,7 +84,7 @@ fn check_form(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'static
                 return Err("it redirects a descriptor that cannot exist");
             }
             // The same for subscripts, which it would look into without a bound.
-            let subscript = word.split_once('[').filter(|(name, _)| is_name(name));
+            let subscript = word.split_once('[').filter(|(name, _)| is_variable_name(name));
             match subscript {
                 Some((_, rest)) if rest.contains(['$', '`', '(']) => Err("it computes a subscript"),
                 _ => Ok(()),
@@ -107,7 +107,7 @@ fn check_form(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'static
 }
 
 /// Is this the name of a shell variable?
-pub(crate) fn is_name(text: &str) -> bool {
+pub(crate) fn is_variable_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
         && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())

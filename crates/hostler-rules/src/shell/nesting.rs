@@ -5,9 +5,9 @@
 /// `close` is one of `"`, `)`, `}` and `]`. There is no answer if nothing closes it, and also none for comments within
 /// substitutions, for single quotes within `${…}` and for here-documents whose end is not plain, because what those mean
 /// depends on more than can be seen from here.
-pub(crate) fn closing(chars: &[char], from: usize, close: char) -> Option<usize> {
+pub(crate) fn find_closing(chars: &[char], from: usize, close: char) -> Option<usize> {
     let mut expected = vec![close];
-    let mut documents: Vec<Document> = Vec::new();
+    let mut documents: Vec<HereDocument> = Vec::new();
     let mut index = from;
     loop {
         let top = *expected.last()?;
@@ -18,8 +18,8 @@ pub(crate) fn closing(chars: &[char], from: usize, close: char) -> Option<usize>
                 '"' => {
                     expected.pop();
                 }
-                '$' => index += open_expansion(chars, index, &mut expected),
-                '`' => index = closing_backquote(chars, index + 1)?,
+                '$' => index += push_expansion(chars, index, &mut expected),
+                '`' => index = find_closing_backquote(chars, index + 1)?,
                 _ => {}
             }
         } else if c == top {
@@ -28,22 +28,22 @@ pub(crate) fn closing(chars: &[char], from: usize, close: char) -> Option<usize>
             match c {
                 '\\' => index += 1,
                 '\'' if top == '}' => return None,
-                '\'' => index = position(chars, index + 1, '\'')?,
+                '\'' => index = find_char(chars, index + 1, '\'')?,
                 '"' => expected.push('"'),
-                '`' => index = closing_backquote(chars, index + 1)?,
+                '`' => index = find_closing_backquote(chars, index + 1)?,
                 '$' if chars.get(index + 1) == Some(&'\'') => {
                     (top != '}').then_some(())?;
-                    index = closing_ansi(chars, index + 2)?;
+                    index = find_closing_ansi_quote(chars, index + 2)?;
                 }
-                '$' => index += open_expansion(chars, index, &mut expected),
+                '$' => index += push_expansion(chars, index, &mut expected),
                 '(' => expected.push(')'),
                 '[' if top == ']' => expected.push(']'),
-                '#' if top == ')' && begins_comment(chars, index, from) => return None,
+                '#' if top == ')' && is_comment_start(chars, index, from) => return None,
                 '<' if top == ')' && chars.get(index + 1) == Some(&'<') => {
                     if chars.get(index + 2) == Some(&'<') {
                         index += 2;
                     } else {
-                        let (document, end) = Document::read(chars, index + 2)?;
+                        let (document, end) = HereDocument::parse(chars, index + 2)?;
                         documents.push(document);
                         index = end;
                         continue;
@@ -51,7 +51,7 @@ pub(crate) fn closing(chars: &[char], from: usize, close: char) -> Option<usize>
                 }
                 '\n' if top == ')' => {
                     for document in documents.drain(..) {
-                        index = document.skip(chars, index + 1)?;
+                        index = document.skip_body(chars, index + 1)?;
                     }
                 }
                 _ => {}
@@ -65,15 +65,15 @@ pub(crate) fn closing(chars: &[char], from: usize, close: char) -> Option<usize>
 }
 
 /// The index of the backquote that ends a substitution; nothing but a backslash protects one.
-pub(crate) fn closing_backquote(chars: &[char], from: usize) -> Option<usize> {
-    skipping_escapes(chars, from, '`')
+pub(crate) fn find_closing_backquote(chars: &[char], from: usize) -> Option<usize> {
+    find_unescaped(chars, from, '`')
 }
 
-fn closing_ansi(chars: &[char], from: usize) -> Option<usize> {
-    skipping_escapes(chars, from, '\'')
+fn find_closing_ansi_quote(chars: &[char], from: usize) -> Option<usize> {
+    find_unescaped(chars, from, '\'')
 }
 
-fn skipping_escapes(chars: &[char], from: usize, wanted: char) -> Option<usize> {
+fn find_unescaped(chars: &[char], from: usize, wanted: char) -> Option<usize> {
     let mut index = from;
     loop {
         match *chars.get(index)? {
@@ -84,12 +84,12 @@ fn skipping_escapes(chars: &[char], from: usize, wanted: char) -> Option<usize> 
     }
 }
 
-fn position(chars: &[char], from: usize, wanted: char) -> Option<usize> {
+fn find_char(chars: &[char], from: usize, wanted: char) -> Option<usize> {
     chars.get(from..)?.iter().position(|c| *c == wanted).map(|offset| from + offset)
 }
 
 /// Notes what a dollar sign opens, and answers how many characters more that took.
-fn open_expansion(chars: &[char], index: usize, expected: &mut Vec<char>) -> usize {
+fn push_expansion(chars: &[char], index: usize, expected: &mut Vec<char>) -> usize {
     let close = match chars.get(index + 1) {
         Some('(') => ')',
         Some('{') => '}',
@@ -102,19 +102,19 @@ fn open_expansion(chars: &[char], index: usize, expected: &mut Vec<char>) -> usi
     1
 }
 
-fn begins_comment(chars: &[char], index: usize, from: usize) -> bool {
+fn is_comment_start(chars: &[char], index: usize, from: usize) -> bool {
     index == from || chars.get(index.wrapping_sub(1)).is_some_and(|before| " \t\n;&|()<>".contains(*before))
 }
 
 /// A here-document that was announced.
-struct Document {
+struct HereDocument {
     tag: String,
-    tabs: bool,
+    strips_tabs: bool,
 }
 
-impl Document {
+impl HereDocument {
     /// Reads the tag behind `<<`; answers the index behind it.
-    fn read(chars: &[char], from: usize) -> Option<(Self, usize)> {
+    fn parse(chars: &[char], from: usize) -> Option<(Self, usize)> {
         let tabs = chars.get(from) == Some(&'-');
         let mut index = from + usize::from(tabs);
         while matches!(chars.get(index), Some(' ' | '\t')) {
@@ -130,16 +130,16 @@ impl Document {
             index += 1;
         }
         let ends = chars.get(index).is_none_or(|c| " \t\n;&|)<>".contains(*c));
-        (ends && !tag.is_empty()).then_some((Self { tag, tabs }, index))
+        (ends && !tag.is_empty()).then_some((Self { tag, strips_tabs: tabs }, index))
     }
 
     /// Skips the body, whose first line begins at `from`; answers the index of the line break behind the tag.
-    fn skip(&self, chars: &[char], from: usize) -> Option<usize> {
+    fn skip_body(&self, chars: &[char], from: usize) -> Option<usize> {
         let mut start = from;
         loop {
-            let end = position(chars, start, '\n')?;
+            let end = find_char(chars, start, '\n')?;
             let line: String = chars.get(start..end)?.iter().collect();
-            let line = if self.tabs { line.trim_start_matches('\t') } else { line.as_str() };
+            let line = if self.strips_tabs { line.trim_start_matches('\t') } else { line.as_str() };
             if line == self.tag {
                 return Some(end);
             }

@@ -2,167 +2,171 @@
 //! `eval`), and many can be told to run one by an option that is easily overlooked (`git -c core.pager=…`,
 //! `tar --to-command`). The first two kinds are opened, so that the command within is judged; the third kind is marked.
 
+mod launchers;
 mod options;
-mod runners;
 
-use super::{Kind, Word, base_name};
-pub(crate) use runners::{UNSEEN_OPTIONS, computes, is_plain_printf, is_plain_sed};
+use super::{CommandKind, ShellWord, base_name};
+pub(crate) use launchers::{NON_LITERAL_OPTIONS, has_non_numeric_comparison, is_plain_printf, is_plain_sed};
 
-use options::{Options, after_options, letters, sets_variable};
+use options::{OptionsWithValue, assigned_variable, find_first_operand, short_option_letters};
 
 /// What became of a look at a command's words.
-pub(super) struct Look {
-    pub kind: Kind,
+pub(super) struct ProgramAnalysis {
+    pub kind: CommandKind,
     /// Commands within, and the word at which each begins.
-    pub inner: Vec<(usize, Found)>,
+    pub nested: Vec<(usize, NestedSource)>,
     /// Variables that it sets, for itself or for what it runs.
     pub variables: Vec<String>,
     /// It changes the directory of the shell.
-    pub moves: bool,
+    pub changes_directory: bool,
 }
 
 /// A command within a command.
-pub(super) enum Found {
-    Words(Vec<Word>),
+pub(super) enum NestedSource {
+    Words(Vec<ShellWord>),
     Script(String),
 }
 
-impl From<Kind> for Look {
-    fn from(kind: Kind) -> Self {
-        Self { kind, inner: Vec::new(), variables: Vec::new(), moves: false }
+impl From<CommandKind> for ProgramAnalysis {
+    fn from(kind: CommandKind) -> Self {
+        Self { kind, nested: Vec::new(), variables: Vec::new(), changes_directory: false }
     }
 }
 
-impl Look {
-    fn with(kind: Kind, reach: usize, found: Found) -> Self {
-        Self { inner: vec![(reach, found)], ..Self::from(kind) }
+impl ProgramAnalysis {
+    fn with_nested(kind: CommandKind, reach: usize, found: NestedSource) -> Self {
+        Self { nested: vec![(reach, found)], ..Self::from(kind) }
     }
 }
 
-const NOT_LITERAL: Kind = Kind::Hidden("the command that it runs is not written out");
-const FROM_INPUT: Kind = Kind::Hidden("it runs what it reads");
+const NOT_LITERAL: CommandKind = CommandKind::Unanalyzable("the command that it runs is not written out");
+const RUNS_STDIN: CommandKind = CommandKind::Unanalyzable("it runs what it reads");
 
 /// Carriers whose options are simple: those that take a value, and how many words of their own come before the command.
-const CARRIERS: [(&str, Options, usize); 14] = [
-    ("nice", Options { short: "n", long: &["--adjustment"] }, 0),
-    ("nohup", Options::NONE, 0),
-    ("timeout", Options { short: "ks", long: &["--kill-after", "--signal"] }, 1),
-    ("stdbuf", Options { short: "ioe", long: &["--input", "--output", "--error"] }, 0),
-    ("setsid", Options::NONE, 0),
-    ("ionice", Options { short: "cn", long: &["--class", "--classdata"] }, 0),
-    ("chrt", Options::NONE, 1),
-    ("taskset", Options::NONE, 1),
-    ("builtin", Options::NONE, 0),
-    ("noglob", Options::NONE, 0),
-    ("nocorrect", Options::NONE, 0),
-    ("repeat", Options::NONE, 1),
-    ("busybox", Options::NONE, 0),
-    ("toybox", Options::NONE, 0),
+const WRAPPERS: [(&str, OptionsWithValue, usize); 14] = [
+    ("nice", OptionsWithValue { short: "n", long: &["--adjustment"] }, 0),
+    ("nohup", OptionsWithValue::NONE, 0),
+    ("timeout", OptionsWithValue { short: "ks", long: &["--kill-after", "--signal"] }, 1),
+    ("stdbuf", OptionsWithValue { short: "ioe", long: &["--input", "--output", "--error"] }, 0),
+    ("setsid", OptionsWithValue::NONE, 0),
+    ("ionice", OptionsWithValue { short: "cn", long: &["--class", "--classdata"] }, 0),
+    ("chrt", OptionsWithValue::NONE, 1),
+    ("taskset", OptionsWithValue::NONE, 1),
+    ("builtin", OptionsWithValue::NONE, 0),
+    ("noglob", OptionsWithValue::NONE, 0),
+    ("nocorrect", OptionsWithValue::NONE, 0),
+    ("repeat", OptionsWithValue::NONE, 1),
+    ("busybox", OptionsWithValue::NONE, 0),
+    ("toybox", OptionsWithValue::NONE, 0),
 ];
 
 /// Looks at a command: what else does it run?
-pub(super) fn look(words: &[Word]) -> Look {
-    let Some(name) = words.first().and_then(Word::known) else {
+pub(super) fn analyze_program(words: &[ShellWord]) -> ProgramAnalysis {
+    let Some(name) = words.first().and_then(ShellWord::as_literal) else {
         return NOT_LITERAL.into();
     };
     let name = base_name(name);
     if name.is_empty() {
-        return Kind::Hidden("it has no name").into();
+        return CommandKind::Unanalyzable("it has no name").into();
     }
-    if let Some((_, options, own)) = CARRIERS.iter().find(|(carrier, ..)| *carrier == name) {
-        return carrier(words, options, *own);
+    if let Some((_, options, own)) = WRAPPERS.iter().find(|(carrier, ..)| *carrier == name) {
+        return analyze_wrapper(words, options, *own);
     }
     match name {
-        "-" => carried(words, 1, Kind::Carrier),
-        "command" => match words.get(1).and_then(Word::known) {
-            Some("-v" | "-V") => Kind::Plain.into(),
-            _ => carrier(words, &Options::NONE, 0),
+        "-" => analyze_wrapped(words, 1, CommandKind::Wrapper),
+        "command" => match words.get(1).and_then(ShellWord::as_literal) {
+            Some("-v" | "-V") => CommandKind::Plain.into(),
+            _ => analyze_wrapper(words, &OptionsWithValue::NONE, 0),
         },
-        "exec" if words.len() == 1 => Kind::Plain.into(),
-        "exec" => carrier(words, &Options { short: "a", long: &[] }, 0),
+        "exec" if words.len() == 1 => CommandKind::Plain.into(),
+        "exec" => analyze_wrapper(words, &OptionsWithValue { short: "a", long: &[] }, 0),
         // As the keyword it is not a word; this is the program, which can write its report to a file.
-        "time" => match after_options(words, &Options { short: "fo", long: &["--format", "--output"] }) {
-            Some(at) if !has_letter(words.get(1..at), 'o') => carried(words, at, Kind::Carrier),
-            _ => Kind::Runner("it writes a file").into(),
+        "time" => match find_first_operand(words, &OptionsWithValue { short: "fo", long: &["--format", "--output"] }) {
+            Some(at) if !has_short_option(words.get(1..at), 'o') => analyze_wrapped(words, at, CommandKind::Wrapper),
+            _ => CommandKind::Launcher("it writes a file").into(),
         },
-        "env" => env(words),
-        "sudo" | "doas" | "pkexec" => sudo(words),
-        "su" | "runuser" => su(words),
-        "sh" | "bash" | "zsh" | "dash" | "ksh" | "mksh" | "ash" | "rbash" | "fish" => shell(words),
-        "eval" => joined(words, 1, Kind::Carrier),
+        "env" => analyze_env(words),
+        "sudo" | "doas" | "pkexec" => analyze_sudo(words),
+        "su" | "runuser" => analyze_su(words),
+        "sh" | "bash" | "zsh" | "dash" | "ksh" | "mksh" | "ash" | "rbash" | "fish" => analyze_shell(words),
+        "eval" => analyze_joined_words(words, 1, CommandKind::Wrapper),
         "watch" => {
-            let valued = Options { short: "nq", long: &["--interval", "--equexit"] };
-            after_options(words, &valued).map_or(NOT_LITERAL.into(), |at| joined(words, at, Kind::Carrier))
+            let valued = OptionsWithValue { short: "nq", long: &["--interval", "--equexit"] };
+            find_first_operand(words, &valued)
+                .map_or(NOT_LITERAL.into(), |at| analyze_joined_words(words, at, CommandKind::Wrapper))
         }
-        "xargs" => xargs(words),
-        "parallel" => parallel(words),
-        "find" | "gfind" => find(words),
-        "fd" | "fdfind" => fd(words),
-        "trap" => trap(words),
-        "alias" => alias(words),
-        "." | "source" => Kind::Hidden("it runs the commands of a file").into(),
-        "let" => Kind::Hidden("it computes with variables, whose values can run commands").into(),
-        "export" | "declare" | "typeset" | "local" | "readonly" => declaration(words),
-        "cd" | "pushd" | "popd" => Look { moves: true, ..Kind::Plain.into() },
-        _ => runners::kind(name, words).into(),
+        "xargs" => analyze_xargs(words),
+        "parallel" => analyze_parallel(words),
+        "find" | "gfind" => analyze_find(words),
+        "fd" | "fdfind" => analyze_fd(words),
+        "trap" => analyze_trap(words),
+        "alias" => analyze_alias(words),
+        "." | "source" => CommandKind::Unanalyzable("it runs the commands of a file").into(),
+        "let" => CommandKind::Unanalyzable("it computes with variables, whose values can run commands").into(),
+        "export" | "declare" | "typeset" | "local" | "readonly" => analyze_declaration(words),
+        "cd" | "pushd" | "popd" => ProgramAnalysis { changes_directory: true, ..CommandKind::Plain.into() },
+        _ => launchers::classify_program(name, words).into(),
     }
 }
 
-fn has_letter(words: Option<&[Word]>, letter: char) -> bool {
-    words.unwrap_or_default().iter().any(|word| letters(word).contains(letter) || word.text.starts_with("--o"))
+fn has_short_option(words: Option<&[ShellWord]>, letter: char) -> bool {
+    words
+        .unwrap_or_default()
+        .iter()
+        .any(|word| short_option_letters(word).contains(letter) || word.text.starts_with("--o"))
 }
 
 /// The rest of the words, from `at`, as a command of its own.
-fn carried(words: &[Word], at: usize, kind: Kind) -> Look {
+fn analyze_wrapped(words: &[ShellWord], at: usize, kind: CommandKind) -> ProgramAnalysis {
     match words.get(at..) {
-        Some(rest) if !rest.is_empty() => Look::with(kind, at, Found::Words(rest.to_vec())),
-        _ => Kind::Plain.into(),
+        Some(rest) if !rest.is_empty() => ProgramAnalysis::with_nested(kind, at, NestedSource::Words(rest.to_vec())),
+        _ => CommandKind::Plain.into(),
     }
 }
 
-fn carrier(words: &[Word], options: &Options, own: usize) -> Look {
-    match after_options(words, options) {
-        Some(at) => carried(words, at + own, Kind::Carrier),
+fn analyze_wrapper(words: &[ShellWord], options: &OptionsWithValue, own: usize) -> ProgramAnalysis {
+    match find_first_operand(words, options) {
+        Some(at) => analyze_wrapped(words, at + own, CommandKind::Wrapper),
         None => NOT_LITERAL.into(),
     }
 }
 
 /// The rest of the words, joined, as a command line: that is what `eval` and `watch` do.
-fn joined(words: &[Word], at: usize, kind: Kind) -> Look {
+fn analyze_joined_words(words: &[ShellWord], at: usize, kind: CommandKind) -> ProgramAnalysis {
     let rest = words.get(at..).unwrap_or_default();
     if rest.is_empty() {
-        return Kind::Plain.into();
+        return CommandKind::Plain.into();
     }
-    match rest.iter().map(Word::known).collect::<Option<Vec<_>>>() {
-        Some(known) => Look::with(kind, at, Found::Script(known.join(" "))),
+    match rest.iter().map(ShellWord::as_literal).collect::<Option<Vec<_>>>() {
+        Some(known) => ProgramAnalysis::with_nested(kind, at, NestedSource::Script(known.join(" "))),
         None => NOT_LITERAL.into(),
     }
 }
 
-fn env(words: &[Word]) -> Look {
-    let valued = Options { short: "uCS", long: &["--unset", "--chdir", "--split-string"] };
-    let Some(mut at) = after_options(words, &valued) else {
+fn analyze_env(words: &[ShellWord]) -> ProgramAnalysis {
+    let valued = OptionsWithValue { short: "uCS", long: &["--unset", "--chdir", "--split-string"] };
+    let Some(mut at) = find_first_operand(words, &valued) else {
         return NOT_LITERAL.into();
     };
     let options = words.get(1..at).unwrap_or_default();
-    let splits = |word: &Word| letters(word).contains('S') || word.text.starts_with("--s");
+    let splits = |word: &ShellWord| short_option_letters(word).contains('S') || word.text.starts_with("--s");
     if options.iter().any(splits) {
-        return Kind::Hidden("env takes its words apart").into();
+        return CommandKind::Unanalyzable("env takes its words apart").into();
     }
     let mut variables = Vec::new();
-    while let Some(name) = words.get(at).and_then(sets_variable) {
+    while let Some(name) = words.get(at).and_then(assigned_variable) {
         variables.push(name);
         at += 1;
     }
     if words.get(at).is_some_and(|word| !word.is_literal()) {
         return NOT_LITERAL.into();
     }
-    Look { variables, ..carried(words, at, Kind::Carrier) }
+    ProgramAnalysis { variables, ..analyze_wrapped(words, at, CommandKind::Wrapper) }
 }
 
 /// Another user's power is more than the command alone, so that `sudo` needs a rule of its own.
-fn sudo(words: &[Word]) -> Look {
-    let valued = Options {
+fn analyze_sudo(words: &[ShellWord]) -> ProgramAnalysis {
+    let valued = OptionsWithValue {
         short: "CDRTUghprtu",
         long: &[
             "--chdir",
@@ -178,82 +182,92 @@ fn sudo(words: &[Word]) -> Look {
             "--user",
         ],
     };
-    let Some(mut at) = after_options(words, &valued) else {
+    let Some(mut at) = find_first_operand(words, &valued) else {
         return NOT_LITERAL.into();
     };
     let options = words.get(1..at).unwrap_or_default();
     let is = |letter: char, long: &str| {
-        options.iter().any(|word| letters(word).contains(letter) || word.text.starts_with(long))
+        options.iter().any(|word| short_option_letters(word).contains(letter) || word.text.starts_with(long))
     };
     if is('e', "--edit") {
-        return Kind::Runner("it edits a file as another user").into();
+        return CommandKind::Launcher("it edits a file as another user").into();
     }
     if is('s', "--shell") || is('i', "--login") {
-        return Kind::Runner("it starts a shell as another user").into();
+        return CommandKind::Launcher("it starts a shell as another user").into();
     }
     let mut variables = Vec::new();
-    while let Some(name) = words.get(at).and_then(sets_variable) {
+    while let Some(name) = words.get(at).and_then(assigned_variable) {
         variables.push(name);
         at += 1;
     }
-    Look { variables, ..carried(words, at, Kind::Plain) }
+    ProgramAnalysis { variables, ..analyze_wrapped(words, at, CommandKind::Plain) }
 }
 
-fn su(words: &[Word]) -> Look {
+fn analyze_su(words: &[ShellWord]) -> ProgramAnalysis {
     let after = |at: usize| words.get(at + 1).map(|script| (at + 1, script));
-    let script = words.iter().position(|word| matches!(word.known(), Some("-c" | "--command"))).and_then(after);
+    let script = words.iter().position(|word| matches!(word.as_literal(), Some("-c" | "--command"))).and_then(after);
     match script {
-        Some((reach, script)) => match script.known() {
-            Some(text) => Look::with(Kind::Runner("it acts as another user"), reach, Found::Script(text.to_owned())),
+        Some((reach, script)) => match script.as_literal() {
+            Some(text) => ProgramAnalysis::with_nested(
+                CommandKind::Launcher("it acts as another user"),
+                reach,
+                NestedSource::Script(text.to_owned()),
+            ),
             None => NOT_LITERAL.into(),
         },
-        None => FROM_INPUT.into(),
+        None => RUNS_STDIN.into(),
     }
 }
 
-fn shell(words: &[Word]) -> Look {
-    let valued = Options { short: "oO", long: &["--rcfile", "--init-file"] };
-    let Some(at) = after_options(words, &valued) else {
+fn analyze_shell(words: &[ShellWord]) -> ProgramAnalysis {
+    let valued = OptionsWithValue { short: "oO", long: &["--rcfile", "--init-file"] };
+    let Some(at) = find_first_operand(words, &valued) else {
         return NOT_LITERAL.into();
     };
     let options = words.get(1..at).unwrap_or_default();
-    if options.iter().any(|word| matches!(word.known(), Some("--version" | "--help"))) {
-        return Kind::Plain.into();
+    if options.iter().any(|word| matches!(word.as_literal(), Some("--version" | "--help"))) {
+        return CommandKind::Plain.into();
     }
     if options.iter().any(|word| word.text.starts_with("--rc") || word.text.starts_with("--init")) {
-        return Kind::Hidden("it runs the commands of a file").into();
+        return CommandKind::Unanalyzable("it runs the commands of a file").into();
     }
-    let is = |letter: char| options.iter().any(|word| letters(word).contains(letter));
+    let is = |letter: char| options.iter().any(|word| short_option_letters(word).contains(letter));
     let operand = words.get(at);
     if is('c') || options.iter().any(|word| word.text.starts_with("--command")) {
-        return match operand.map(Word::known) {
-            Some(Some(script)) => Look::with(Kind::Carrier, at, Found::Script(script.to_owned())),
+        return match operand.map(ShellWord::as_literal) {
+            Some(Some(script)) => {
+                ProgramAnalysis::with_nested(CommandKind::Wrapper, at, NestedSource::Script(script.to_owned()))
+            }
             _ => NOT_LITERAL.into(),
         };
     }
-    match operand.map(Word::known) {
+    match operand.map(ShellWord::as_literal) {
         // `+x` is an option, too.
         Some(Some(file)) if file.starts_with('+') => NOT_LITERAL.into(),
         Some(Some(file)) if !is('s') && file != "-" && !file.starts_with("/dev/") && !file.starts_with("/proc/") => {
-            Kind::Plain.into()
+            CommandKind::Plain.into()
         }
-        _ => FROM_INPUT.into(),
+        _ => RUNS_STDIN.into(),
     }
 }
 
-fn xargs(words: &[Word]) -> Look {
-    let valued = Options {
+fn analyze_xargs(words: &[ShellWord]) -> ProgramAnalysis {
+    let valued = OptionsWithValue {
         short: "aEILnPsdJRS",
         long: &["--arg-file", "--delimiter", "--max-args", "--max-chars", "--max-procs", "--process-slot-var"],
     };
-    let Some(at) = after_options(words, &valued) else {
+    let Some(at) = find_first_operand(words, &valued) else {
         return NOT_LITERAL.into();
     };
     let options = words.get(1..at).unwrap_or_default();
-    let marks = |word: &Word| letters(word).contains(['I', 'i', 'J']) || word.text.starts_with("--rep");
+    let marks =
+        |word: &ShellWord| short_option_letters(word).contains(['I', 'i', 'J']) || word.text.starts_with("--rep");
     let mark = match options.iter().position(marks) {
         None => None,
-        Some(place) => match (options.get(place).and_then(Word::known), options.get(place + 1).and_then(Word::known)) {
+        Some(place) => match (
+            options.get(place).and_then(ShellWord::as_literal),
+            options.get(place + 1).and_then(ShellWord::as_literal),
+        ) {
             (Some("-I"), Some(mark)) => Some(mark.to_owned()),
             (Some("-i" | "--replace"), _) => Some("{}".to_owned()),
             (Some(glued), _) => match glued.strip_prefix("-I").or_else(|| glued.strip_prefix("--replace=")) {
@@ -263,73 +277,75 @@ fn xargs(words: &[Word]) -> Look {
             _ => return NOT_LITERAL.into(),
         },
     };
-    filled(words, at, words.len(), mark.as_deref())
+    analyze_template(words, at, words.len(), mark.as_deref())
 }
 
 /// A command whose words are filled up with others: at its end, and wherever the mark stands.
-fn filled(words: &[Word], from: usize, to: usize, mark: Option<&str>) -> Look {
+fn analyze_template(words: &[ShellWord], from: usize, to: usize, mark: Option<&str>) -> ProgramAnalysis {
     let Some(command) = words.get(from..to).filter(|command| !command.is_empty()) else {
-        return Kind::Plain.into();
+        return CommandKind::Plain.into();
     };
     let mut inner = command.to_vec();
     if let Some(mark) = mark {
         for word in inner.iter_mut().filter(|word| word.text.contains(mark)) {
-            word.form = super::Form::Any;
-            word.head.clear();
+            word.form = super::WordForm::AnyWords;
+            word.known_prefix.clear();
         }
     }
-    inner.push(Word::anything("…"));
-    Look::with(Kind::Carrier, from, Found::Words(inner))
+    inner.push(ShellWord::any_words("…"));
+    ProgramAnalysis::with_nested(CommandKind::Wrapper, from, NestedSource::Words(inner))
 }
 
-fn parallel(words: &[Word]) -> Look {
-    let valued = Options {
+fn analyze_parallel(words: &[ShellWord]) -> ProgramAnalysis {
+    let valued = OptionsWithValue {
         short: "jnNLIadES",
         long: &["--jobs", "--max-args", "--arg-file", "--colsep", "--delimiter", "--delay", "--timeout", "--retries"],
     };
-    let Some(at) = after_options(words, &valued) else {
+    let Some(at) = find_first_operand(words, &valued) else {
         return NOT_LITERAL.into();
     };
-    let source = |word: &Word| matches!(word.known(), Some(":::" | ":::+" | "::::" | "::::+"));
+    let source = |word: &ShellWord| matches!(word.as_literal(), Some(":::" | ":::+" | "::::" | "::::+"));
     let end = words.iter().position(source).unwrap_or(words.len());
     if end <= at {
-        return FROM_INPUT.into();
+        return RUNS_STDIN.into();
     }
     // Its words go through a shell once more.
-    let Some(known) = words.get(at..end).unwrap_or_default().iter().map(Word::known).collect::<Option<Vec<_>>>() else {
+    let Some(known) =
+        words.get(at..end).unwrap_or_default().iter().map(ShellWord::as_literal).collect::<Option<Vec<_>>>()
+    else {
         return NOT_LITERAL.into();
     };
     if known.iter().any(|word| word.contains(|c: char| c.is_whitespace() || "$`;&|<>()\\\"'".contains(c))) {
-        let kind = Kind::Runner("its words go through a shell once more");
-        return joined(words.get(..end).unwrap_or_default(), at, kind);
+        let kind = CommandKind::Launcher("its words go through a shell once more");
+        return analyze_joined_words(words.get(..end).unwrap_or_default(), at, kind);
     }
-    if words.get(1..at).unwrap_or_default().iter().any(|word| letters(word).contains('I')) {
+    if words.get(1..at).unwrap_or_default().iter().any(|word| short_option_letters(word).contains('I')) {
         return NOT_LITERAL.into();
     }
-    filled(words, at, end, Some("{"))
+    analyze_template(words, at, end, Some("{"))
 }
 
-fn find(words: &[Word]) -> Look {
-    let mut look = Look::from(Kind::Plain);
+fn analyze_find(words: &[ShellWord]) -> ProgramAnalysis {
+    let mut look = ProgramAnalysis::from(CommandKind::Plain);
     let mut at = 1;
     while let Some(word) = words.get(at) {
-        match word.known() {
+        match word.as_literal() {
             Some("-exec" | "-execdir" | "-ok" | "-okdir") => {
                 let rest = words.get(at + 1..).unwrap_or_default();
-                let ends = |word: &Word| matches!(word.known(), Some(";" | "+"));
+                let ends = |word: &ShellWord| matches!(word.as_literal(), Some(";" | "+"));
                 let end = at + 1 + rest.iter().position(ends).unwrap_or(rest.len());
                 let mut inner = words.get(at + 1..end).unwrap_or_default().to_vec();
                 for word in inner.iter_mut().filter(|word| word.text.contains("{}")) {
-                    word.form = super::Form::Any;
-                    word.head.clear();
+                    word.form = super::WordForm::AnyWords;
+                    word.known_prefix.clear();
                 }
-                look.inner.push((at + 1, Found::Words(inner)));
+                look.nested.push((at + 1, NestedSource::Words(inner)));
                 at = end;
             }
-            Some("-delete") => look.kind = Kind::Runner("it deletes files"),
-            Some("-fprint" | "-fprint0" | "-fprintf" | "-fls") => look.kind = Kind::Runner("it writes a file"),
+            Some("-delete") => look.kind = CommandKind::Launcher("it deletes files"),
+            Some("-fprint" | "-fprint0" | "-fprintf" | "-fls") => look.kind = CommandKind::Launcher("it writes a file"),
             Some("-files0-from") => look.kind = NOT_LITERAL,
-            None if word.may_be_option() => look.kind = Kind::Runner(runners::UNSEEN_OPTIONS),
+            None if word.may_be_option() => look.kind = CommandKind::Launcher(launchers::NON_LITERAL_OPTIONS),
             _ => {}
         }
         at += 1;
@@ -337,38 +353,43 @@ fn find(words: &[Word]) -> Look {
     look
 }
 
-fn fd(words: &[Word]) -> Look {
-    let runs =
-        |word: &Word| matches!(word.text.as_str(), "--exec" | "--exec-batch") || letters(word).contains(['x', 'X']);
+fn analyze_fd(words: &[ShellWord]) -> ProgramAnalysis {
+    let runs = |word: &ShellWord| {
+        matches!(word.text.as_str(), "--exec" | "--exec-batch") || short_option_letters(word).contains(['x', 'X'])
+    };
     match words.iter().position(runs) {
-        Some(at) => Look { kind: Kind::Plain, ..filled(words, at + 1, words.len(), Some("{")) },
+        Some(at) => {
+            ProgramAnalysis { kind: CommandKind::Plain, ..analyze_template(words, at + 1, words.len(), Some("{")) }
+        }
         None if words.iter().any(|word| !word.is_literal() && word.may_be_option()) => {
-            Kind::Runner(runners::UNSEEN_OPTIONS).into()
+            CommandKind::Launcher(launchers::NON_LITERAL_OPTIONS).into()
         }
         None if words.iter().any(|word| word.text.starts_with("--exec")) => NOT_LITERAL.into(),
-        None => Kind::Plain.into(),
+        None => CommandKind::Plain.into(),
     }
 }
 
-fn trap(words: &[Word]) -> Look {
-    let first = if words.get(1).and_then(Word::known) == Some("--") { 2 } else { 1 };
-    match words.get(first).map(Word::known) {
-        None => Kind::Plain.into(),
+fn analyze_trap(words: &[ShellWord]) -> ProgramAnalysis {
+    let first = if words.get(1).and_then(ShellWord::as_literal) == Some("--") { 2 } else { 1 };
+    match words.get(first).map(ShellWord::as_literal) {
+        None => CommandKind::Plain.into(),
         Some(None) => NOT_LITERAL.into(),
-        Some(Some("-" | "" | "-l" | "-p")) => Kind::Plain.into(),
-        Some(Some(_)) if words.len() == first + 1 => Kind::Plain.into(),
-        Some(Some(script)) => Look::with(Kind::Carrier, first, Found::Script(script.to_owned())),
+        Some(Some("-" | "" | "-l" | "-p")) => CommandKind::Plain.into(),
+        Some(Some(_)) if words.len() == first + 1 => CommandKind::Plain.into(),
+        Some(Some(script)) => {
+            ProgramAnalysis::with_nested(CommandKind::Wrapper, first, NestedSource::Script(script.to_owned()))
+        }
     }
 }
 
 /// An alias gives a name another meaning for all that follows.
-fn alias(words: &[Word]) -> Look {
-    let mut look = Look::from(Kind::Plain);
+fn analyze_alias(words: &[ShellWord]) -> ProgramAnalysis {
+    let mut look = ProgramAnalysis::from(CommandKind::Plain);
     for (at, word) in words.iter().enumerate().skip(1) {
         let defined = word.text.split_once('=').map(|(_, value)| value);
         if let Some(value) = defined {
-            look.kind = Kind::Hidden("an alias changes what later commands are");
-            look.inner.extend(word.is_literal().then(|| (at, Found::Script(value.to_owned()))));
+            look.kind = CommandKind::Unanalyzable("an alias changes what later commands are");
+            look.nested.extend(word.is_literal().then(|| (at, NestedSource::Script(value.to_owned()))));
         } else if !word.is_literal() {
             look.kind = NOT_LITERAL;
         }
@@ -376,10 +397,10 @@ fn alias(words: &[Word]) -> Look {
     look
 }
 
-fn declaration(words: &[Word]) -> Look {
-    let mut look = Look::from(runners::kind("declare", words));
+fn analyze_declaration(words: &[ShellWord]) -> ProgramAnalysis {
+    let mut look = ProgramAnalysis::from(launchers::classify_program("declare", words));
     for word in words.iter().skip(1) {
-        match sets_variable(word) {
+        match assigned_variable(word) {
             Some(name) => look.variables.push(name),
             None if !word.is_literal() => look.kind = NOT_LITERAL,
             None => {}

@@ -2,7 +2,7 @@
 //! `NODE_OPTIONS`, …), so only those are harmless that are known to change no more than how output looks.
 
 /// Variables that change how output looks, and nothing about what runs.
-const HARMLESS: [&str; 24] = [
+const HARMLESS_VARIABLES: [&str; 24] = [
     "CI",
     "CLICOLOR",
     "CLICOLOR_FORCE",
@@ -30,7 +30,7 @@ const HARMLESS: [&str; 24] = [
 ];
 
 /// Names in small letters that are not the script's own: proxies, and what zsh ties to `PATH` and the like.
-const NOT_ITS_OWN: [&str; 17] = [
+const SPECIAL_LOWERCASE_VARIABLES: [&str; 17] = [
     "all_proxy",
     "aliases",
     "cdpath",
@@ -55,8 +55,8 @@ const NOT_ITS_OWN: [&str; 17] = [
 pub(crate) fn is_harmless(name: &str, alone: bool) -> bool {
     let own = || {
         name.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
-            && !NOT_ITS_OWN.contains(&name)
+            && !SPECIAL_LOWERCASE_VARIABLES.contains(&name)
             && !name.ends_with("_functions")
     };
-    HARMLESS.contains(&name) || (alone && own())
+    HARMLESS_VARIABLES.contains(&name) || (alone && own())
 }

@@ -9,7 +9,7 @@ fn site() -> Site {
     let file = |path: &str, content: &'static str, first: u8| {
         let mut hash = [0; 32];
         hash[0] = first;
-        File { path: path.to_owned(), content: Bytes::from_static(content.as_bytes()), hash }
+        PageFile { path: path.to_owned(), content: Bytes::from_static(content.as_bytes()), hash }
     };
     Site::new([
         file("index.html", "<!doctype html>", 1),
@@ -26,7 +26,7 @@ fn ask(site: &Site, method: &str, path: &str, headers: &[(&str, &str)]) -> Respo
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    site.answer(&request.body(()).unwrap().into_parts().0)
+    site.respond(&request.body(()).unwrap().into_parts().0)
 }
 
 fn header<'a>(answer: &'a Response<Bytes>, name: &str) -> &'a str {

@@ -9,9 +9,9 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 /// A user's directories.
-pub struct Home(TempDir);
+pub struct BenchmarkHome(TempDir);
 
-impl Home {
+impl BenchmarkHome {
     pub fn new() -> Self {
         let home = Self(tempfile::tempdir().expect("a temporary directory"));
         for name in ["home", "work", "run", "claude"] {
@@ -24,7 +24,7 @@ impl Home {
         self.0.path().join(name)
     }
 
-    pub fn serve(&self, args: &[&str]) -> Host {
+    pub fn serve(&self, args: &[&str]) -> BenchmarkHost {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cache"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
@@ -47,19 +47,19 @@ impl Home {
         let stdout = child.stdout.take().expect("stdout");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
         let port = line.trim().strip_prefix("READY:").expect("READY").to_owned();
-        Host { url: format!("ws://127.0.0.1:{port}/"), pid: child.id(), child, started }
+        BenchmarkHost { url: format!("ws://127.0.0.1:{port}/"), pid: child.id(), child, started }
     }
 }
 
 /// A running host; ended when dropped.
-pub struct Host {
+pub struct BenchmarkHost {
     pub url: String,
     pub pid: u32,
     pub started: Instant,
     child: Child,
 }
 
-impl Drop for Host {
+impl Drop for BenchmarkHost {
     fn drop(&mut self) {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.pid).unwrap_or_default());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
@@ -68,7 +68,7 @@ impl Drop for Host {
 }
 
 /// Resident memory of a process in MiB.
-pub fn resident(pid: u32) -> f64 {
+pub fn resident_memory_mib(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the host is alive");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident size");
     let kilobytes: f64 = line.trim().trim_end_matches(" kB").trim().parse().expect("a number");
@@ -76,6 +76,6 @@ pub fn resident(pid: u32) -> f64 {
 }
 
 /// Milliseconds between two moments.
-pub fn ms(from: Instant, to: Instant) -> f64 {
+pub fn elapsed_ms(from: Instant, to: Instant) -> f64 {
     to.duration_since(from).as_secs_f64() * 1000.0
 }

@@ -4,12 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::common::upstream::ScriptedServer;
-use crate::common::{Home, finish, text};
-use crate::pictures::paper;
+use crate::attachment_blocks::one_page_pdf;
+use crate::common::scripted_upstream::ScriptedUpstreamServer;
+use crate::common::{TestHome, run_to_end, text};
 
-const PICTURE: &[u8] = include_bytes!("../data/picture.gif");
-const WORDS: &str = "the third file\n";
+const GIF_IMAGE: &[u8] = include_bytes!("../data/image.gif");
+const TEXT_FILE: &str = "the third file\n";
 
 /// What the user's messages hold beside words of agents: the question, and what was attached to it.
 fn shown(request: &Value) -> Vec<(String, String)> {
@@ -28,16 +28,16 @@ fn shown(request: &Value) -> Vec<(String, String)> {
 }
 
 async fn a_message_with_three_files(build: &str) {
-    let (home, upstream) = (Home::new(), ScriptedServer::start().await);
-    let files = [("picture.gif", PICTURE.to_vec()), ("paper.pdf", paper()), ("notes.txt", WORDS.into())];
+    let (home, upstream) = (TestHome::new(), ScriptedUpstreamServer::start().await);
+    let files = [("picture.gif", GIF_IMAGE.to_vec()), ("paper.pdf", one_page_pdf()), ("notes.txt", TEXT_FILE.into())];
     for (name, contents) in &files {
         std::fs::write(home.work().join(name), contents).unwrap();
     }
     let hostler = |args: &[&str]| {
-        let mut command = home.hostler(args);
+        let mut command = home.hostler_command(args);
         command.env("HOSTLER_CLAUDE", build).env("HOSTLER_UPSTREAM", "anthropic");
         command.env("HOSTLER_UPSTREAM_URL", &upstream.url).env("HOSTLER_UPSTREAM_KEY", "sk-ours");
-        finish(command)
+        run_to_end(command)
     };
     let attached = files.iter().flat_map(|(name, _)| ["--attach", name]);
     let args: Vec<_> = ["run", "!say seen"].into_iter().chain(attached).collect();
@@ -49,9 +49,9 @@ async fn a_message_with_three_files(build: &str) {
     let asked = asked.iter().find(|shown| shown.iter().any(|(kind, _)| kind == "question")).unwrap();
     let expected = [
         ("question".to_owned(), String::new()),
-        ("image image/gif".to_owned(), STANDARD.encode(PICTURE)),
-        ("document application/pdf".to_owned(), STANDARD.encode(paper())),
-        ("document text/plain".to_owned(), WORDS.to_owned()),
+        ("image image/gif".to_owned(), STANDARD.encode(GIF_IMAGE)),
+        ("document application/pdf".to_owned(), STANDARD.encode(one_page_pdf())),
+        ("document text/plain".to_owned(), TEXT_FILE.to_owned()),
     ];
     assert_eq!(*asked, expected, "{build}");
 

@@ -12,7 +12,7 @@ pub(crate) fn kill_agent(host: u32) -> bool {
 }
 
 pub(crate) fn kill_supervisor(host: u32) -> bool {
-    processes::supervisors(host).last().is_some_and(|supervisor| kill_now(supervisor.pid))
+    processes::supervisor_processes(host).last().is_some_and(|supervisor| kill_now(supervisor.pid))
 }
 
 fn kill_now(pid: u32) -> bool {
@@ -44,7 +44,7 @@ pub(crate) fn cut_gateway(host: u32) -> bool {
 
 fn agent(host: u32) -> Option<u32> {
     // Children that the agent has left behind have the same parent as it has, and a real agent rewrites its command line.
-    let agents = processes::agents(host);
+    let agents = processes::agent_processes(host);
     let named = agents.iter().rfind(|process| process.command.contains("--output-format"));
     named.or_else(|| agents.iter().min_by_key(|process| process.pid)).map(|process| process.pid)
 }

@@ -1,12 +1,12 @@
 //! The real binary as a user starts it, in directories of its own.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
-pub mod bench;
-pub mod cable;
-pub mod gate;
-pub mod github;
-pub mod proxy;
-pub mod upstream;
+pub mod blocking_command;
+pub mod cuttable_connection;
+pub mod github_mock;
+pub mod proxy_process;
+pub mod scripted_upstream;
+pub mod session_fixture;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -16,8 +16,8 @@ use std::time::Duration;
 use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
 use hostler_driver::Installer as _;
 use hostler_process::SupervisorCommand;
-use hostler_testkit::peer::Peer;
-use hostler_testkit::processes::{self, Process};
+use hostler_testkit::processes::{self, ProcessInfo};
+use hostler_testkit::test_client::TestClient;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -27,14 +27,14 @@ use tokio::process::{Child, ChildStdout, Command};
 pub const BUILDS: [&str; 2] = ["native", "js"];
 
 /// How long anything may take before a test gives up and says what it waited for.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Home, state, work and runtime directories of one user.
-pub struct Home {
+pub struct TestHome {
     dir: TempDir,
 }
 
-impl Home {
+impl TestHome {
     pub fn new() -> Self {
         let home = Self { dir: tempfile::Builder::new().prefix("hostler-test-").tempdir().unwrap() };
         for name in ["home", "work", "run", "claude"] {
@@ -56,14 +56,14 @@ impl Home {
     }
 
     /// Writes the user's configuration file.
-    pub fn configure(&self, toml: &str) {
+    pub fn write_config(&self, toml: &str) {
         let directory = self.path("config").join("hostler");
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("config.toml"), toml).unwrap();
     }
 
     /// A command of the real binary in this home. The cache with the installed agents is the machine's.
-    pub fn hostler(&self, args: &[&str]) -> Command {
+    pub fn hostler_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
         command.args(args).current_dir(self.work()).stdin(Stdio::null()).kill_on_drop(true);
         for variable in [
@@ -91,48 +91,51 @@ impl Home {
     }
 
     /// A host on the scripted model with one of the managed builds.
-    pub async fn serve(&self, build: &str) -> Host {
+    pub async fn serve(&self, build: &str) -> HostProcess {
         self.serve_with(&["--claude", build, "--upstream", "scripted"], &[]).await
     }
 
     /// A host whose agent is the fake one.
-    pub async fn serve_fake(&self, env: &[(&str, &str)]) -> Host {
-        let agent = hostler_testkit::fake_agent::path().unwrap();
+    pub async fn serve_fake(&self, env: &[(&str, &str)]) -> HostProcess {
+        let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
         self.serve_with(&["--claude", agent.to_str().unwrap(), "--upstream", "scripted"], env).await
     }
 
-    pub async fn serve_with(&self, args: &[&str], env: &[(&str, &str)]) -> Host {
-        Host::start(self.serve_command(args, env), &self.path("state").join("hostler")).await
+    pub async fn serve_with(&self, args: &[&str], env: &[(&str, &str)]) -> HostProcess {
+        HostProcess::start(self.serve_command(args, env), &self.path("state").join("hostler")).await
     }
 
     /// `hostler serve` on a free port, for whoever wants to change it before it starts.
     pub fn serve_command(&self, args: &[&str], env: &[(&str, &str)]) -> Command {
         let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
         all.extend(args);
-        let mut command = self.hostler(&all);
+        let mut command = self.hostler_command(&all);
         command.envs(env.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// The audit log of a session, as `hostler sessions export --audit` prints it.
-    pub async fn audit(&self, session: &str) -> Vec<Value> {
-        let mut command = self.hostler(&["sessions", "export", session, "--audit"]);
+    pub async fn export_audit_log(&self, session: &str) -> Vec<Value> {
+        let mut command = self.hostler_command(&["sessions", "export", session, "--audit"]);
         command.env("HOSTLER_UPSTREAM", "scripted");
-        let output = finish(command).await;
+        let output = run_to_end(command).await;
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// The conversation locks that are held or left behind.
     pub fn locks(&self) -> Vec<PathBuf> {
-        files(&self.path("run")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "lock")).collect()
+        list_files(&self.path("run"))
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "lock"))
+            .collect()
     }
 }
 
 /// Runs a command to its end.
-pub async fn finish(mut command: Command) -> Output {
+pub async fn run_to_end(mut command: Command) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    tokio::time::timeout(PATIENCE, command.output()).await.expect("the command ends").unwrap()
+    tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("the command ends").unwrap()
 }
 
 /// What a command wrote to one of its streams.
@@ -141,7 +144,7 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// Trusts a folder with the configuration that it has now, as a client does.
-pub async fn trust(peer: &Peer, directory: &Path) {
+pub async fn trust_folder(peer: &TestClient, directory: &Path) {
     let mut params = json!({"channel": ahp_types::ROOT_RESOURCE_URI, "directory": directory});
     let seen: Value = peer.client.request("hostler/checkTrust", params.clone()).await.unwrap();
     params["decision"] = "trust".into();
@@ -151,12 +154,12 @@ pub async fn trust(peer: &Peer, directory: &Path) {
 }
 
 /// All files below a directory.
-pub fn files(directory: &Path) -> Vec<PathBuf> {
+pub fn list_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(directory) else { return found };
     for entry in entries.flatten() {
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() => found.extend(files(&entry.path())),
+            Ok(kind) if kind.is_dir() => found.extend(list_files(&entry.path())),
             Ok(_) => found.push(entry.path()),
             Err(_) => {}
         }
@@ -165,15 +168,15 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// The installed Claude Code of a build.
-pub fn executable(build: &str) -> PathBuf {
+pub fn claude_executable(build: &str) -> PathBuf {
     let environment = std::env::vars_os().collect();
-    let config = InstallerConfig::for_this_machine(cache_home().join("hostler"), environment, supervisor());
-    let installed = ClaudeInstaller::new(config).installed(build);
+    let config = InstallerConfig::for_this_machine(cache_home().join("hostler"), environment, supervisor_command());
+    let installed = ClaudeInstaller::new(config).installed_build(build);
     installed.unwrap_or_else(|| panic!("run `hostler agents install claude --build {build}`")).path
 }
 
 /// The real binary as a supervisor.
-pub fn supervisor() -> SupervisorCommand {
+pub fn supervisor_command() -> SupervisorCommand {
     SupervisorCommand { program: env!("CARGO_BIN_EXE_hostler").into(), args: vec!["supervise".into()] }
 }
 
@@ -183,7 +186,7 @@ pub fn cache_home() -> PathBuf {
 }
 
 /// A running `hostler serve`.
-pub struct Host {
+pub struct HostProcess {
     pub child: Child,
     pub port: u16,
     pub pid: u32,
@@ -192,7 +195,7 @@ pub struct Host {
     stderr: Arc<Mutex<String>>,
 }
 
-impl Host {
+impl HostProcess {
     /// Starts a host and waits until it is ready; `state` is its state directory.
     pub async fn start(mut command: Command, state: &Path) -> Self {
         let mut child = command.spawn().unwrap();
@@ -208,7 +211,7 @@ impl Host {
         });
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut ready = String::new();
-        let read = tokio::time::timeout(PATIENCE, stdout.read_line(&mut ready)).await;
+        let read = tokio::time::timeout(TEST_TIMEOUT, stdout.read_line(&mut ready)).await;
         let port = ready.trim_end().strip_prefix("READY:").and_then(|port| port.parse().ok());
         let Some(port) = port else { panic!("no READY line but {read:?} {ready:?}\n{}", stderr.lock().unwrap()) };
         let token = std::fs::read_to_string(state.join("token")).unwrap().trim().to_owned();
@@ -224,32 +227,32 @@ impl Host {
         &self.token
     }
 
-    pub async fn peer(&self) -> Peer {
-        Peer::connect(&self.url()).await
+    pub async fn connect(&self) -> TestClient {
+        TestClient::connect(&self.url()).await
     }
 
     /// What people would have read so far.
-    pub fn log(&self) -> String {
+    pub fn stderr_text(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
 
     /// Waits until people can read a text.
-    pub async fn said(&self, part: &str) {
+    pub async fn wait_for_log(&self, part: &str) {
         let waiting = async {
-            while !self.log().contains(part) {
+            while !self.stderr_text().contains(part) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let said = tokio::time::timeout(PATIENCE, waiting).await;
-        assert!(said.is_ok(), "{part:?} was not said:\n{}", self.log());
+        let said = tokio::time::timeout(TEST_TIMEOUT, waiting).await;
+        assert!(said.is_ok(), "{part:?} was not said:\n{}", self.stderr_text());
     }
 
-    pub fn agents(&self) -> Vec<Process> {
-        processes::agents(self.pid)
+    pub fn agents(&self) -> Vec<ProcessInfo> {
+        processes::agent_processes(self.pid)
     }
 
     /// The one agent.
-    pub fn agent(&self) -> Process {
+    pub fn only_agent(&self) -> ProcessInfo {
         let agents = self.agents();
         assert_eq!(agents.len(), 1, "{agents:#?}");
         agents[0].clone()
@@ -261,26 +264,26 @@ impl Host {
     }
 
     /// Everything that the host has started, and what that has started.
-    pub fn tree(&self) -> Vec<u32> {
+    pub fn process_tree(&self) -> Vec<u32> {
         processes::descendants(self.pid).into_iter().map(|process| process.pid).collect()
     }
 
     /// Waits for the host's end.
-    pub async fn ended(&mut self) -> std::process::ExitStatus {
-        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the host ends").unwrap()
+    pub async fn wait_for_exit(&mut self) -> std::process::ExitStatus {
+        tokio::time::timeout(TEST_TIMEOUT, self.child.wait()).await.expect("the host ends").unwrap()
     }
 
     /// SIGTERM, exit code 0, and nothing more on stdout than the one line.
     pub async fn stop(mut self) -> String {
-        let tree = self.tree();
+        let tree = self.process_tree();
         self.signal(nix::sys::signal::Signal::SIGTERM);
-        let status = self.ended().await;
-        assert_eq!(status.code(), Some(0), "{}", self.log());
+        let status = self.wait_for_exit().await;
+        assert_eq!(status.code(), Some(0), "{}", self.stderr_text());
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).await.unwrap();
         assert_eq!(rest, "", "stdout holds the READY line alone");
-        let left = processes::survivors(&tree).await;
+        let left = processes::wait_for_exit(&tree).await;
         assert!(left.is_empty(), "left behind: {left:#?}");
-        self.log()
+        self.stderr_text()
     }
 }

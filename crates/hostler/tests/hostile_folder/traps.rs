@@ -7,30 +7,30 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// A word of the folder's `CLAUDE.md`, which every model must read.
-pub(crate) const INSTRUCTIONS: &str = "planted-instructions";
+pub(crate) const PLANTED_INSTRUCTIONS: &str = "planted-instructions";
 
 /// A variable that a trusted folder may set.
-pub(crate) const VARIABLE: (&str, &str) = ("FOLDER_VARIABLE", "from-the-folder");
+pub(crate) const PLANTED_VARIABLE: (&str, &str) = ("FOLDER_VARIABLE", "from-the-folder");
 
 /// What the folder's output style says.
-pub(crate) const STYLE: &str = "planted-style";
+pub(crate) const PLANTED_OUTPUT_STYLE: &str = "planted-style";
 
 /// What the folder's command says.
-pub(crate) const COMMAND: &str = "planted-command";
+pub(crate) const PLANTED_COMMAND: &str = "planted-command";
 
 /// Where traps and their markers are: outside of the folder.
-pub(crate) struct Traps {
+pub(crate) struct FolderTraps {
     root: PathBuf,
 }
 
-impl Traps {
+impl FolderTraps {
     pub(crate) fn new(root: PathBuf) -> Self {
         std::fs::create_dir_all(root.join("sprung")).unwrap();
         Self { root }
     }
 
     /// The traps that were sprung.
-    pub(crate) fn sprung(&self) -> Vec<String> {
+    pub(crate) fn triggered(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.root.join("sprung")).unwrap().flatten();
         let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
         names.sort();
@@ -78,7 +78,7 @@ impl Traps {
         write(&module, &format!("require('fs').writeFileSync({}, '')", json!(marker)));
         let path = std::env::var("PATH").unwrap();
         let mut variables = json!({
-            VARIABLE.0: VARIABLE.1,
+            PLANTED_VARIABLE.0: PLANTED_VARIABLE.1,
             "REAL_PATH": path,
             "BASH_ENV": sourced("BASH_ENV"),
             "ENV": sourced("ENV"),
@@ -145,12 +145,12 @@ impl Traps {
     }
 
     /// Lays all traps in a folder. They belong to it, so it may be trusted as it is.
-    pub(crate) fn lay(&self, folder: &Path) {
+    pub(crate) fn write_traps(&self, folder: &Path) {
         write_json(&folder.join(".claude/settings.json"), &self.settings());
         write_json(&folder.join(".claude/settings.local.json"), &self.settings());
         write_json(&folder.join(".mcp.json"), &json!({"mcpServers": {"evil": self.server("mcp.json")}}));
         let inline = |name: &str| {
-            format!("---\ndescription: d\nallowed-tools: Bash(*)\n---\n{COMMAND} !`{}`\n", self.touch(name))
+            format!("---\ndescription: d\nallowed-tools: Bash(*)\n---\n{PLANTED_COMMAND} !`{}`\n", self.touch(name))
         };
         write(&folder.join(".claude/commands/evil.md"), &inline("command"));
         write(
@@ -166,9 +166,9 @@ impl Traps {
         write(&folder.join(".claude/agents/evilagent.md"), &agent);
         write(
             &folder.join(".claude/output-styles/loud.md"),
-            &format!("---\nname: loud\ndescription: d\n---\n{STYLE}\n"),
+            &format!("---\nname: loud\ndescription: d\n---\n{PLANTED_OUTPUT_STYLE}\n"),
         );
-        write(&folder.join("CLAUDE.md"), &format!("{INSTRUCTIONS}\n@more.md\n"));
+        write(&folder.join("CLAUDE.md"), &format!("{PLANTED_INSTRUCTIONS}\n@more.md\n"));
         write(&folder.join("more.md"), "planted-import\n");
         write(
             &folder.join(".env"),
@@ -194,11 +194,11 @@ impl Traps {
             &json!({"hooks": {"SessionStart": self.hook("plugin-hook", &json!({}))}}),
         );
         write_json(&plugin.join(".mcp.json"), &json!({"mcpServers": {"evilplugin": self.server("plugin-server")}}));
-        self.lay_in_git(folder);
+        self.write_git_traps(folder);
     }
 
     /// A repository whose own configuration has programs started.
-    fn lay_in_git(&self, folder: &Path) {
+    fn write_git_traps(&self, folder: &Path) {
         let git = |arguments: &[&str]| {
             let mut command = Command::new("git");
             command.current_dir(folder).args(["-c", "user.name=x", "-c", "user.email=x@x"]).args(arguments);

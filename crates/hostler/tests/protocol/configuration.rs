@@ -1,8 +1,8 @@
 //! What can be chosen for a session, what was chosen, and what is offered to somebody who chooses.
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake();
+area! { HostFixture::with_fake_agent();
     the_schema_is_an_object_with_defaults,
     resolving_has_no_effect,
     a_choice_is_in_the_values,
@@ -25,11 +25,11 @@ area! { Stage::fake();
     a_change_holds_while_a_turn_runs,
 }
 
-async fn resolved(client: &mut Client, params: Value) -> Value {
-    client.ok("resolveSessionConfig", params).await
+async fn resolved(client: &mut RecordingClient, params: Value) -> Value {
+    client.call_ok("resolveSessionConfig", params).await
 }
 
-async fn values(client: &mut Client, session: &str) -> Value {
+async fn values(client: &mut RecordingClient, session: &str) -> Value {
     client.subscribe(session).await["config"]["values"].take()
 }
 
@@ -37,8 +37,8 @@ fn change(config: Value) -> Value {
     json!({"type": "session/configChanged", "config": config})
 }
 
-async fn the_schema_is_an_object_with_defaults(case: Case) {
-    let mut client = case.client().await;
+async fn the_schema_is_an_object_with_defaults(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let answer = resolved(&mut client, json!({"provider": "claude", "workingDirectory": case.uri("")})).await;
     assert_eq!(answer["schema"]["type"], "object");
     let properties = answer["schema"]["properties"].as_object().unwrap();
@@ -52,8 +52,8 @@ async fn the_schema_is_an_object_with_defaults(case: Case) {
     assert_eq!(answer["values"]["permissionMode"], "default");
 }
 
-async fn resolving_has_no_effect(case: Case) {
-    let mut client = case.client().await;
+async fn resolving_has_no_effect(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let before = client.subscribe(ROOT).await;
     for _ in 0..5 {
         resolved(&mut client, json!({"config": {"permissionMode": "plan"}})).await;
@@ -62,121 +62,121 @@ async fn resolving_has_no_effect(case: Case) {
     assert_eq!(resolved(&mut client, json!({})).await["values"]["permissionMode"], "default");
 }
 
-async fn a_choice_is_in_the_values(case: Case) {
-    let mut client = case.client().await;
+async fn a_choice_is_in_the_values(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let answer = resolved(&mut client, json!({"config": {"permissionMode": "acceptEdits"}})).await;
     assert_eq!(answer["values"]["permissionMode"], "acceptEdits");
 }
 
-async fn a_choice_that_cannot_be_is_invalid(case: Case) {
-    let mut client = case.client().await;
+async fn a_choice_that_cannot_be_is_invalid(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for config in [json!({"permissionMode": "x"}), json!({"permissionMode": []}), json!({"isolation": "worktree"})] {
-        assert_eq!(client.code("resolveSessionConfig", json!({"config": config})).await, -32602, "{config}");
+        assert_eq!(client.call_error_code("resolveSessionConfig", json!({"config": config})).await, -32602, "{config}");
     }
-    assert_eq!(client.code("resolveSessionConfig", json!({"config": 7})).await, -32602);
+    assert_eq!(client.call_error_code("resolveSessionConfig", json!({"config": 7})).await, -32602);
 }
 
-async fn an_unknown_provider_has_no_configuration(case: Case) {
-    let mut client = case.client().await;
-    assert_eq!(client.code("resolveSessionConfig", json!({"provider": "codex"})).await, -32002);
+async fn an_unknown_provider_has_no_configuration(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    assert_eq!(client.call_error_code("resolveSessionConfig", json!({"provider": "codex"})).await, -32002);
     let params = json!({"provider": "codex", "property": "model"});
-    assert_eq!(client.code("sessionConfigCompletions", params).await, -32002);
+    assert_eq!(client.call_error_code("sessionConfigCompletions", params).await, -32002);
 }
 
-async fn resolving_nothing_in_particular_works(case: Case) {
-    let mut client = case.client().await;
+async fn resolving_nothing_in_particular_works(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let nowhere = json!({"workingDirectory": "file:///does/not/exist"});
     for params in [json!({}), json!({"channel": ROOT}), json!({"config": {}}), nowhere] {
         assert!(resolved(&mut client, params).await["values"].is_object());
     }
 }
 
-async fn offered(client: &mut Client, property: &str, query: &str, directory: &str) -> Vec<String> {
+async fn offered(client: &mut RecordingClient, property: &str, query: &str, directory: &str) -> Vec<String> {
     let params = json!({"provider": "claude", "workingDirectory": directory, "property": property, "query": query});
-    let answer = client.ok("sessionConfigCompletions", params).await;
+    let answer = client.call_ok("sessionConfigCompletions", params).await;
     let items = answer["items"].as_array().unwrap();
     assert!(items.iter().all(|item| item["label"].is_string()), "{answer:#}");
     items.iter().map(|item| item["value"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn values_are_offered_by_their_beginning_and_middle(case: Case) {
-    let mut client = case.client().await;
+async fn values_are_offered_by_their_beginning_and_middle(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     assert_eq!(offered(&mut client, "permissionMode", "edits", "").await, ["acceptEdits"]);
     assert_eq!(offered(&mut client, "permissionMode", "EDITS", "").await, ["acceptEdits"]);
     assert!(offered(&mut client, "model", "", "").await.len() > 1);
     assert_eq!(offered(&mut client, "permissionMode", "zzz", "").await, [""; 0]);
 }
 
-async fn values_of_an_unknown_property_are_none(case: Case) {
-    let mut client = case.client().await;
+async fn values_of_an_unknown_property_are_none(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     assert_eq!(offered(&mut client, "nonsense", "", "").await, [""; 0]);
-    assert_eq!(client.code("sessionConfigCompletions", json!({"provider": "claude"})).await, -32602);
+    assert_eq!(client.call_error_code("sessionConfigCompletions", json!({"provider": "claude"})).await, -32602);
 }
 
-fn git(case: &Case, arguments: &[&str]) {
+fn git(case: &ProtocolCase, arguments: &[&str]) {
     let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
     let mut command = std::process::Command::new("git");
     let output = command.current_dir(&case.dir).args(identity).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-async fn branches_are_offered_from_git(case: Case) {
+async fn branches_are_offered_from_git(case: ProtocolCase) {
     git(&case, &["init", "--quiet", "--initial-branch=main"]);
     git(&case, &["commit", "--quiet", "--allow-empty", "--message=first"]);
     git(&case, &["branch", "feature/login"]);
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     assert_eq!(offered(&mut client, "branch", "", &case.uri("")).await, ["main", "feature/login"]);
     assert_eq!(offered(&mut client, "branch", "LOG", &case.uri("")).await, ["feature/login"]);
     let answer = resolved(&mut client, json!({"workingDirectory": case.uri("")})).await;
     assert_eq!((&answer["values"]["branch"], &answer["values"]["isolation"]), (&json!("main"), &json!("folder")));
 }
 
-async fn a_session_holds_schema_and_values(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn a_session_holds_schema_and_values(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     let state = client.subscribe(&uris.session).await;
     assert_eq!(state["config"]["schema"]["type"], "object");
     assert_eq!(state["config"]["values"]["permissionMode"], "default");
 }
 
-async fn a_change_is_merged(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.accepted(&uris.session, change(json!({"effort": "low"}))).await;
-    client.accepted(&uris.session, change(json!({"permissionMode": "plan"}))).await;
+async fn a_change_is_merged(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.dispatch_accepted(&uris.session, change(json!({"effort": "low"}))).await;
+    client.dispatch_accepted(&uris.session, change(json!({"permissionMode": "plan"}))).await;
     let values = values(&mut client, &uris.session).await;
     assert_eq!((&values["effort"], &values["permissionMode"]), (&json!("low"), &json!("plan")));
-    client.agrees(&uris.session).await;
+    client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_change_replaces_where_that_is_said(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.accepted(&uris.session, change(json!({"effort": "low", "permissionMode": "plan"}))).await;
+async fn a_change_replaces_where_that_is_said(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.dispatch_accepted(&uris.session, change(json!({"effort": "low", "permissionMode": "plan"}))).await;
     let replace =
         json!({"type": "session/configChanged", "config": {"permissionMode": "acceptEdits"}, "replace": true});
-    client.accepted(&uris.session, replace).await;
+    client.dispatch_accepted(&uris.session, replace).await;
     let values = values(&mut client, &uris.session).await;
     assert_eq!(values["permissionMode"], "acceptEdits");
     assert_ne!(values["effort"], "low", "{values:#}");
     assert_eq!(values["isolation"], "folder", "what cannot be changed stays");
-    client.agrees(&uris.session).await;
+    client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn null_clears_a_value(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.accepted(&uris.session, change(json!({"effort": "low"}))).await;
-    client.accepted(&uris.session, change(json!({"effort": null}))).await;
+async fn null_clears_a_value(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.dispatch_accepted(&uris.session, change(json!({"effort": "low"}))).await;
+    client.dispatch_accepted(&uris.session, change(json!({"effort": null}))).await;
     assert_ne!(values(&mut client, &uris.session).await["effort"], "low");
 }
 
-async fn unchanged(case: &Case, bad: &[Value]) {
-    let (mut client, uris) = case.session().await;
+async fn unchanged(case: &ProtocolCase, bad: &[Value]) {
+    let (mut client, uris) = case.connect_with_session().await;
     let before = client.subscribe(&uris.session).await;
     for config in bad {
-        client.refused(&uris.session, change(config.clone())).await;
+        client.dispatch_rejected(&uris.session, change(config.clone())).await;
     }
     assert_eq!(client.subscribe(&uris.session).await, before);
 }
 
-async fn a_value_outside_of_the_schema_is_refused(case: Case) {
+async fn a_value_outside_of_the_schema_is_refused(case: ProtocolCase) {
     let bad = [
         json!({"permissionMode": "nonsense"}),
         json!({"permissionMode": 7}),
@@ -188,49 +188,49 @@ async fn a_value_outside_of_the_schema_is_refused(case: Case) {
     unchanged(&case, &bad).await;
 }
 
-async fn a_key_that_is_no_session_s_is_refused_or_kept_out(case: Case) {
+async fn a_key_that_is_no_session_s_is_refused_or_kept_out(case: ProtocolCase) {
     unchanged(&case, &[json!({"unheardOf": true}), json!({"": 1})]).await;
 }
 
-async fn a_key_that_cannot_change_is_refused(case: Case) {
+async fn a_key_that_cannot_change_is_refused(case: ProtocolCase) {
     unchanged(&case, &[json!({"isolation": "worktree"}), json!({"isolation": null, "branch": "x"})]).await;
 }
 
-async fn the_editor_s_words_and_ours_agree(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn the_editor_s_words_and_ours_agree(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for (config, expected) in [
         (json!({"autoApprove": "assisted"}), ["acceptEdits", "interactive", "assisted"]),
         (json!({"mode": "plan"}), ["plan", "plan", "assisted"]),
         (json!({"mode": "interactive"}), ["acceptEdits", "interactive", "assisted"]),
         (json!({"permissionMode": "default"}), ["default", "interactive", "default"]),
     ] {
-        client.accepted(&uris.session, change(config.clone())).await;
+        client.dispatch_accepted(&uris.session, change(config.clone())).await;
         let values = values(&mut client, &uris.session).await;
         let now = ["permissionMode", "mode", "autoApprove"].map(|key| values[key].as_str().unwrap().to_owned());
         assert_eq!(now, expected, "{config}");
     }
-    client.agrees(&uris.session).await;
+    client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_refused_change_changes_nothing_of_it(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.refused(&uris.session, change(json!({"effort": "low", "permissionMode": "nonsense"}))).await;
+async fn a_refused_change_changes_nothing_of_it(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.dispatch_rejected(&uris.session, change(json!({"effort": "low", "permissionMode": "nonsense"}))).await;
     assert_ne!(values(&mut client, &uris.session).await["effort"], "low", "all or nothing");
 }
 
-async fn a_change_reaches_everybody(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let mut other = case.beside(&uris).await;
-    client.accepted(&uris.session, change(json!({"permissionMode": "plan"}))).await;
-    other.envelope(&uris.session, "session/configChanged").await;
-    other.agrees(&uris.session).await;
+async fn a_change_reaches_everybody(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut other = case.connect_to_session(&uris).await;
+    client.dispatch_accepted(&uris.session, change(json!({"permissionMode": "plan"}))).await;
+    other.wait_for_envelope(&uris.session, "session/configChanged").await;
+    other.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_change_holds_while_a_turn_runs(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "hang").await;
-    client.action(&uris.chat, "chat/delta").await;
-    client.accepted(&uris.session, change(json!({"permissionMode": "plan"}))).await;
+async fn a_change_holds_while_a_turn_runs(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "hang").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    client.dispatch_accepted(&uris.session, change(json!({"permissionMode": "plan"}))).await;
     assert_eq!(values(&mut client, &uris.session).await["permissionMode"], "plan");
-    client.accepted(&uris.chat, cancel(&turn)).await;
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }

@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake();
+area! { HostFixture::with_fake_agent();
     text_is_read_as_text,
     bytes_are_read_as_base64,
     text_is_read_as_base64_where_that_is_wanted,
@@ -65,11 +65,11 @@ area! { Stage::fake();
 }
 
 /// A client of a session in the case's directory.
-async fn desk(case: &Case) -> Client {
-    case.session().await.0
+async fn desk(case: &ProtocolCase) -> RecordingClient {
+    case.connect_with_session().await.0
 }
 
-fn at(case: &Case, name: &str) -> Value {
+fn at(case: &ProtocolCase, name: &str) -> Value {
     json!({"channel": ROOT, "uri": case.uri(name)})
 }
 
@@ -78,215 +78,215 @@ fn with(mut params: Value, more: Value) -> Value {
     params
 }
 
-fn put(case: &Case, name: &str, text: &str, more: Value) -> Value {
+fn put(case: &ProtocolCase, name: &str, text: &str, more: Value) -> Value {
     with(with(at(case, name), json!({"data": text, "encoding": "utf-8"})), more)
 }
 
-async fn text_is_read_as_text(case: Case) {
+async fn text_is_read_as_text(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "wörds 🐎\n");
-    let read = client.ok("resourceRead", at(&case, "file")).await;
+    case.write_file("file", "wörds 🐎\n");
+    let read = client.call_ok("resourceRead", at(&case, "file")).await;
     assert_eq!((&read["data"], &read["encoding"]), (&json!("wörds 🐎\n"), &json!("utf-8")));
 }
 
-async fn bytes_are_read_as_base64(case: Case) {
+async fn bytes_are_read_as_base64(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", [0xff, 0, 7]);
+    case.write_file("file", [0xff, 0, 7]);
     for encoding in [json!({}), json!({"encoding": "utf-8"}), json!({"encoding": "base64"})] {
-        let read = client.ok("resourceRead", with(at(&case, "file"), encoding)).await;
+        let read = client.call_ok("resourceRead", with(at(&case, "file"), encoding)).await;
         assert_eq!((&read["data"], &read["encoding"]), (&json!(STANDARD.encode([0xff, 0, 7])), &json!("base64")));
     }
 }
 
-async fn text_is_read_as_base64_where_that_is_wanted(case: Case) {
+async fn text_is_read_as_base64_where_that_is_wanted(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "words");
-    let read = client.ok("resourceRead", with(at(&case, "file"), json!({"encoding": "base64"}))).await;
+    case.write_file("file", "words");
+    let read = client.call_ok("resourceRead", with(at(&case, "file"), json!({"encoding": "base64"}))).await;
     assert_eq!(read["data"], STANDARD.encode("words"));
 }
 
-async fn an_empty_file_is_read(case: Case) {
+async fn an_empty_file_is_read(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "");
-    assert_eq!(client.ok("resourceRead", at(&case, "file")).await["data"], "");
+    case.write_file("file", "");
+    assert_eq!(client.call_ok("resourceRead", at(&case, "file")).await["data"], "");
 }
 
-async fn a_missing_file_is_32008(case: Case) {
+async fn a_missing_file_is_32008(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for method in ["resourceRead", "resourceList", "resourceResolve", "resourceDelete"] {
-        assert_eq!(client.code(method, at(&case, "missing")).await, -32008, "{method}");
+        assert_eq!(client.call_error_code(method, at(&case, "missing")).await, -32008, "{method}");
     }
 }
 
-async fn a_directory_is_not_read(case: Case) {
+async fn a_directory_is_not_read(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    assert_eq!(client.code("resourceRead", at(&case, "")).await, -32008);
+    assert_eq!(client.call_error_code("resourceRead", at(&case, "")).await, -32008);
 }
 
-async fn a_directory_is_listed(case: Case) {
+async fn a_directory_is_listed(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("b", "");
+    case.write_file("b", "");
     std::fs::create_dir(case.dir.join("a")).unwrap();
-    let list = client.ok("resourceList", at(&case, "")).await;
+    let list = client.call_ok("resourceList", at(&case, "")).await;
     assert_eq!(list, json!({"entries": [{"name": "a", "type": "directory"}, {"name": "b", "type": "file"}]}));
 }
 
-async fn a_file_is_not_listed(case: Case) {
+async fn a_file_is_not_listed(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "");
-    assert_eq!(client.code("resourceList", at(&case, "file")).await, -32008);
+    case.write_file("file", "");
+    assert_eq!(client.call_error_code("resourceList", at(&case, "file")).await, -32008);
 }
 
-async fn an_empty_directory_is_listed(case: Case) {
+async fn an_empty_directory_is_listed(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    assert_eq!(client.ok("resourceList", at(&case, "")).await, json!({"entries": []}));
+    assert_eq!(client.call_ok("resourceList", at(&case, "")).await, json!({"entries": []}));
 }
 
-async fn a_file_is_resolved_with_size_times_and_etag(case: Case) {
+async fn a_file_is_resolved_with_size_times_and_etag(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "12345");
-    let facts = client.ok("resourceResolve", at(&case, "file")).await;
+    case.write_file("file", "12345");
+    let facts = client.call_ok("resourceResolve", at(&case, "file")).await;
     assert_eq!((&facts["type"], &facts["size"], &facts["uri"]), (&json!("file"), &json!(5), &json!(case.uri("file"))));
     assert!(facts["mtime"].as_str().unwrap().ends_with('Z'), "{facts:#}");
     assert!(!facts["etag"].as_str().unwrap().is_empty());
-    assert_eq!(client.ok("resourceResolve", at(&case, "")).await["type"], "directory");
+    assert_eq!(client.call_ok("resourceResolve", at(&case, "")).await["type"], "directory");
 }
 
-async fn a_link_is_resolved_to_what_it_leads_to(case: Case) {
+async fn a_link_is_resolved_to_what_it_leads_to(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "12345");
+    case.write_file("file", "12345");
     std::os::unix::fs::symlink("file", case.dir.join("link")).unwrap();
-    let facts = client.ok("resourceResolve", at(&case, "link")).await;
+    let facts = client.call_ok("resourceResolve", at(&case, "link")).await;
     assert_eq!((&facts["type"], &facts["uri"]), (&json!("file"), &json!(case.uri("file"))));
 }
 
-async fn a_link_itself_is_looked_at(case: Case) {
+async fn a_link_itself_is_looked_at(case: ProtocolCase) {
     let mut client = desk(&case).await;
     std::os::unix::fs::symlink("nowhere", case.dir.join("link")).unwrap();
-    let facts = client.ok("resourceResolve", with(at(&case, "link"), json!({"followSymlinks": false}))).await;
+    let facts = client.call_ok("resourceResolve", with(at(&case, "link"), json!({"followSymlinks": false}))).await;
     assert_eq!((&facts["type"], &facts["uri"]), (&json!("symlink"), &json!(case.uri("link"))));
-    assert_eq!(client.code("resourceResolve", at(&case, "link")).await, -32008);
+    assert_eq!(client.call_error_code("resourceResolve", at(&case, "link")).await, -32008);
 }
 
-async fn etag(client: &mut Client, case: &Case, name: &str) -> Value {
-    client.ok("resourceResolve", at(case, name)).await["etag"].take()
+async fn etag(client: &mut RecordingClient, case: &ProtocolCase, name: &str) -> Value {
+    client.call_ok("resourceResolve", at(case, name)).await["etag"].take()
 }
 
-async fn an_etag_changes_with_the_file(case: Case) {
+async fn an_etag_changes_with_the_file(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "one");
+    case.write_file("file", "one");
     let before = etag(&mut client, &case, "file").await;
     assert_eq!(etag(&mut client, &case, "file").await, before);
-    client.ok("resourceWrite", put(&case, "file", "two", json!({}))).await;
+    client.call_ok("resourceWrite", put(&case, "file", "two", json!({}))).await;
     assert_ne!(etag(&mut client, &case, "file").await, before);
 }
 
-async fn a_file_is_written_and_replaced(case: Case) {
+async fn a_file_is_written_and_replaced(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for text in ["long words", "short", ""] {
-        assert_eq!(client.ok("resourceWrite", put(&case, "file", text, json!({}))).await, json!({}));
-        assert_eq!(case.read("file"), text);
+        assert_eq!(client.call_ok("resourceWrite", put(&case, "file", text, json!({}))).await, json!({}));
+        assert_eq!(case.read_file("file"), text);
     }
 }
 
-async fn base64_is_written_as_bytes(case: Case) {
+async fn base64_is_written_as_bytes(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let bytes = json!({"data": STANDARD.encode([0xff, 0, 7]), "encoding": "base64"});
-    client.ok("resourceWrite", with(at(&case, "file"), bytes)).await;
+    client.call_ok("resourceWrite", with(at(&case, "file"), bytes)).await;
     assert_eq!(std::fs::read(case.dir.join("file")).unwrap(), [0xff, 0, 7]);
 }
 
 /// What becomes of a text.
-async fn written(case: &Case, before: &str, data: &str, mode: &str, position: Option<i64>) -> String {
+async fn written(case: &ProtocolCase, before: &str, data: &str, mode: &str, position: Option<i64>) -> String {
     let mut client = desk(case).await;
-    case.write("file", before);
+    case.write_file("file", before);
     let mut more = json!({"mode": mode});
     if let Some(position) = position {
         more["position"] = json!(position);
     }
-    client.ok("resourceWrite", put(case, "file", data, more)).await;
-    case.read("file")
+    client.call_ok("resourceWrite", put(case, "file", data, more)).await;
+    case.read_file("file")
 }
 
-async fn a_position_truncates_there(case: Case) {
+async fn a_position_truncates_there(case: ProtocolCase) {
     assert_eq!(written(&case, "abcdef", "X", "truncate", Some(2)).await, "abX");
     assert_eq!(written(&case, "abcdef", "X", "truncate", Some(0)).await, "X");
     assert_eq!(written(&case, "abcdef", "X", "truncate", None).await, "X");
 }
 
-async fn an_append_counts_back_from_the_end(case: Case) {
+async fn an_append_counts_back_from_the_end(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "append", None).await, "abcX");
     assert_eq!(written(&case, "abc", "X", "append", Some(0)).await, "abcX");
     assert_eq!(written(&case, "abc", "X", "append", Some(1)).await, "abXc");
 }
 
-async fn an_append_far_back_goes_before_all(case: Case) {
+async fn an_append_far_back_goes_before_all(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "append", Some(99)).await, "Xabc");
 }
 
-async fn an_insert_goes_where_it_is_said(case: Case) {
+async fn an_insert_goes_where_it_is_said(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "insert", Some(1)).await, "aXbc");
     assert_eq!(written(&case, "abc", "X", "insert", Some(0)).await, "Xabc");
 }
 
-async fn an_insert_beyond_the_end_appends(case: Case) {
+async fn an_insert_beyond_the_end_appends(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "insert", Some(99)).await, "abcX");
 }
 
-async fn a_truncation_beyond_the_end_appends(case: Case) {
+async fn a_truncation_beyond_the_end_appends(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "truncate", Some(99)).await, "abcX");
 }
 
-async fn positions_are_bytes(case: Case) {
+async fn positions_are_bytes(case: ProtocolCase) {
     assert_eq!(written(&case, "üb", "X", "insert", Some(2)).await, "üXb");
 }
 
-async fn unwritten(case: &Case, more: Value) -> i64 {
+async fn unwritten(case: &ProtocolCase, more: Value) -> i64 {
     let mut client = desk(case).await;
-    case.write("file", "before");
-    let code = client.code("resourceWrite", with(at(case, "file"), more)).await;
-    assert_eq!(case.read("file"), "before");
+    case.write_file("file", "before");
+    let code = client.call_error_code("resourceWrite", with(at(case, "file"), more)).await;
+    assert_eq!(case.read_file("file"), "before");
     code
 }
 
-async fn a_negative_position_is_invalid(case: Case) {
+async fn a_negative_position_is_invalid(case: ProtocolCase) {
     assert_eq!(unwritten(&case, json!({"data": "x", "encoding": "utf-8", "position": -1})).await, -32602);
 }
 
-async fn an_unknown_mode_is_invalid(case: Case) {
+async fn an_unknown_mode_is_invalid(case: ProtocolCase) {
     assert_eq!(unwritten(&case, json!({"data": "x", "encoding": "utf-8", "mode": "sideways"})).await, -32602);
 }
 
-async fn a_missing_encoding_is_invalid(case: Case) {
+async fn a_missing_encoding_is_invalid(case: ProtocolCase) {
     assert_eq!(unwritten(&case, json!({"data": "x"})).await, -32602);
     assert_eq!(unwritten(&case, json!({"encoding": "utf-8"})).await, -32602);
 }
 
-async fn broken_base64_is_invalid(case: Case) {
+async fn broken_base64_is_invalid(case: ProtocolCase) {
     for data in ["%", "YQ", "a b c"] {
         assert_eq!(unwritten(&case, json!({"data": data, "encoding": "base64"})).await, -32602, "{data}");
     }
 }
 
-async fn create_only_makes_and_never_replaces(case: Case) {
+async fn create_only_makes_and_never_replaces(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let wish = |text: &str| put(&case, "file", text, json!({"createOnly": true}));
-    client.ok("resourceWrite", wish("one")).await;
-    assert_eq!(client.code("resourceWrite", wish("two")).await, -32010);
-    assert_eq!(case.read("file"), "one");
+    client.call_ok("resourceWrite", wish("one")).await;
+    assert_eq!(client.call_error_code("resourceWrite", wish("two")).await, -32010);
+    assert_eq!(case.read_file("file"), "one");
 }
 
 /// Ten clients want the same; how many get it, and the code of the others.
-async fn contest(case: &Case, params: impl Fn(usize) -> Value) -> (usize, Vec<i64>) {
+async fn contest(case: &ProtocolCase, params: impl Fn(usize) -> Value) -> (usize, Vec<i64>) {
     let mut requests = Vec::new();
     for number in 0..10 {
-        let mut client = case.client().await;
+        let mut client = case.connect_client().await;
         let id = client.request("resourceWrite", params(number)).await;
         requests.push((client, id));
     }
     let (mut won, mut codes) = (0, Vec::new());
     for (mut client, id) in requests {
-        match client.answer(id).await {
+        match client.wait_for_response(id).await {
             Ok(_) => won += 1,
             Err(error) => codes.push(error["code"].as_i64().unwrap()),
         }
@@ -294,162 +294,166 @@ async fn contest(case: &Case, params: impl Fn(usize) -> Value) -> (usize, Vec<i6
     (won, codes)
 }
 
-async fn create_only_has_one_winner(case: Case) {
+async fn create_only_has_one_winner(case: ProtocolCase) {
     let _client = desk(&case).await;
     let wish = |number: usize| put(&case, "file", &number.to_string(), json!({"createOnly": true}));
     assert_eq!(contest(&case, wish).await, (1, vec![-32010; 9]));
 }
 
-async fn an_etag_that_fits_lets_write(case: Case) {
+async fn an_etag_that_fits_lets_write(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "one");
+    case.write_file("file", "one");
     let etag = etag(&mut client, &case, "file").await;
-    client.ok("resourceWrite", put(&case, "file", "two", json!({"ifMatch": etag}))).await;
-    assert_eq!(case.read("file"), "two");
+    client.call_ok("resourceWrite", put(&case, "file", "two", json!({"ifMatch": etag}))).await;
+    assert_eq!(case.read_file("file"), "two");
 }
 
-async fn an_etag_that_does_not_fit_is_32011(case: Case) {
+async fn an_etag_that_does_not_fit_is_32011(case: ProtocolCase) {
     assert_eq!(unwritten(&case, json!({"data": "x", "encoding": "utf-8", "ifMatch": "stale"})).await, -32011);
 }
 
-async fn an_etag_has_one_winner(case: Case) {
+async fn an_etag_has_one_winner(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "before");
+    case.write_file("file", "before");
     let etag = etag(&mut client, &case, "file").await;
     let wish = |number: usize| put(&case, "file", &format!("written {number}"), json!({"ifMatch": etag}));
     assert_eq!(contest(&case, wish).await, (1, vec![-32011; 9]));
 }
 
-async fn a_missing_parent_is_32008(case: Case) {
+async fn a_missing_parent_is_32008(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    assert_eq!(client.code("resourceWrite", put(&case, "no/such/file", "x", json!({}))).await, -32008);
+    assert_eq!(client.call_error_code("resourceWrite", put(&case, "no/such/file", "x", json!({}))).await, -32008);
 }
 
-async fn a_directory_is_not_written(case: Case) {
+async fn a_directory_is_not_written(case: ProtocolCase) {
     let mut client = desk(&case).await;
     std::fs::create_dir(case.dir.join("sub")).unwrap();
-    assert_eq!(client.code("resourceWrite", put(&case, "sub", "x", json!({}))).await, -32010);
+    assert_eq!(client.call_error_code("resourceWrite", put(&case, "sub", "x", json!({}))).await, -32010);
 }
 
-async fn directories_are_made_with_their_parents(case: Case) {
+async fn directories_are_made_with_their_parents(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    assert_eq!(client.ok("resourceMkdir", at(&case, "a/b/c")).await, json!({}));
+    assert_eq!(client.call_ok("resourceMkdir", at(&case, "a/b/c")).await, json!({}));
     assert!(case.dir.join("a/b/c").is_dir());
 }
 
-async fn making_a_directory_twice_is_no_error(case: Case) {
+async fn making_a_directory_twice_is_no_error(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for _ in 0..2 {
-        assert_eq!(client.ok("resourceMkdir", at(&case, "a")).await, json!({}));
+        assert_eq!(client.call_ok("resourceMkdir", at(&case, "a")).await, json!({}));
     }
 }
 
-async fn a_directory_over_a_file_is_32010(case: Case) {
+async fn a_directory_over_a_file_is_32010(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "x");
-    assert_eq!(client.code("resourceMkdir", at(&case, "file")).await, -32010);
-    assert_eq!(case.read("file"), "x");
+    case.write_file("file", "x");
+    assert_eq!(client.call_error_code("resourceMkdir", at(&case, "file")).await, -32010);
+    assert_eq!(case.read_file("file"), "x");
 }
 
-fn from_to(case: &Case, from: &str, to: &str, fail: bool) -> Value {
+fn from_to(case: &ProtocolCase, from: &str, to: &str, fail: bool) -> Value {
     let (source, destination) = (case.uri(from), case.uri(to));
     json!({"channel": ROOT, "source": source, "destination": destination, "failIfExists": fail})
 }
 
-async fn a_file_is_copied(case: Case) {
+async fn a_file_is_copied(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("one", "x");
-    assert_eq!(client.ok("resourceCopy", from_to(&case, "one", "two", false)).await, json!({}));
-    assert_eq!((case.read("one"), case.read("two")), ("x".into(), "x".into()));
+    case.write_file("one", "x");
+    assert_eq!(client.call_ok("resourceCopy", from_to(&case, "one", "two", false)).await, json!({}));
+    assert_eq!((case.read_file("one"), case.read_file("two")), ("x".into(), "x".into()));
 }
 
-fn tree(case: &Case) {
+fn tree(case: &ProtocolCase) {
     std::fs::create_dir_all(case.dir.join("tree/deep")).unwrap();
-    case.write("tree/deep/file", "x");
+    case.write_file("tree/deep/file", "x");
 }
 
-async fn a_tree_is_copied(case: Case) {
+async fn a_tree_is_copied(case: ProtocolCase) {
     let mut client = desk(&case).await;
     tree(&case);
-    client.ok("resourceCopy", from_to(&case, "tree", "copy", false)).await;
-    assert_eq!((case.read("tree/deep/file"), case.read("copy/deep/file")), ("x".into(), "x".into()));
+    client.call_ok("resourceCopy", from_to(&case, "tree", "copy", false)).await;
+    assert_eq!((case.read_file("tree/deep/file"), case.read_file("copy/deep/file")), ("x".into(), "x".into()));
 }
 
-async fn a_copy_replaces_unless_told_otherwise(case: Case) {
+async fn a_copy_replaces_unless_told_otherwise(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for method in ["resourceCopy", "resourceMove"] {
-        case.write("one", "new");
-        case.write("two", "old");
-        assert_eq!(client.code(method, from_to(&case, "one", "two", true)).await, -32010);
-        assert_eq!((case.read("one"), case.read("two")), ("new".into(), "old".into()));
-        client.ok(method, from_to(&case, "one", "two", false)).await;
-        assert_eq!(case.read("two"), "new");
+        case.write_file("one", "new");
+        case.write_file("two", "old");
+        assert_eq!(client.call_error_code(method, from_to(&case, "one", "two", true)).await, -32010);
+        assert_eq!((case.read_file("one"), case.read_file("two")), ("new".into(), "old".into()));
+        client.call_ok(method, from_to(&case, "one", "two", false)).await;
+        assert_eq!(case.read_file("two"), "new");
     }
 }
 
-async fn a_file_is_moved(case: Case) {
+async fn a_file_is_moved(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("one", "x");
-    client.ok("resourceMove", from_to(&case, "one", "two", false)).await;
+    case.write_file("one", "x");
+    client.call_ok("resourceMove", from_to(&case, "one", "two", false)).await;
     assert!(!case.dir.join("one").exists());
-    assert_eq!(case.read("two"), "x");
+    assert_eq!(case.read_file("two"), "x");
 }
 
-async fn a_tree_is_moved(case: Case) {
+async fn a_tree_is_moved(case: ProtocolCase) {
     let mut client = desk(&case).await;
     tree(&case);
     std::fs::create_dir(case.dir.join("there")).unwrap();
-    case.write("there/old", "y");
-    client.ok("resourceMove", from_to(&case, "tree", "there", false)).await;
+    case.write_file("there/old", "y");
+    client.call_ok("resourceMove", from_to(&case, "tree", "there", false)).await;
     assert!(!case.dir.join("tree").exists() && !case.dir.join("there/old").exists(), "it takes the other's place");
-    assert_eq!(case.read("there/deep/file"), "x");
+    assert_eq!(case.read_file("there/deep/file"), "x");
 }
 
-async fn nothing_is_moved_into_itself(case: Case) {
+async fn nothing_is_moved_into_itself(case: ProtocolCase) {
     let mut client = desk(&case).await;
     tree(&case);
     for method in ["resourceCopy", "resourceMove"] {
-        assert_eq!(client.code(method, from_to(&case, "tree", "tree/deep/tree", false)).await, -32602, "{method}");
+        assert_eq!(
+            client.call_error_code(method, from_to(&case, "tree", "tree/deep/tree", false)).await,
+            -32602,
+            "{method}"
+        );
     }
-    assert_eq!(case.read("tree/deep/file"), "x");
+    assert_eq!(case.read_file("tree/deep/file"), "x");
 }
 
-async fn a_missing_source_is_32008(case: Case) {
+async fn a_missing_source_is_32008(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for method in ["resourceCopy", "resourceMove"] {
-        assert_eq!(client.code(method, from_to(&case, "missing", "new", false)).await, -32008, "{method}");
+        assert_eq!(client.call_error_code(method, from_to(&case, "missing", "new", false)).await, -32008, "{method}");
     }
     assert!(!case.dir.join("new").exists());
 }
 
-async fn a_file_is_removed(case: Case) {
+async fn a_file_is_removed(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("file", "x");
-    assert_eq!(client.ok("resourceDelete", at(&case, "file")).await, json!({}));
+    case.write_file("file", "x");
+    assert_eq!(client.call_ok("resourceDelete", at(&case, "file")).await, json!({}));
     assert!(!case.dir.join("file").exists());
 }
 
-async fn a_full_directory_is_removed_only_as_a_whole(case: Case) {
+async fn a_full_directory_is_removed_only_as_a_whole(case: ProtocolCase) {
     let mut client = desk(&case).await;
     tree(&case);
-    assert_eq!(client.code("resourceDelete", at(&case, "tree")).await, -32602);
-    assert_eq!(case.read("tree/deep/file"), "x");
-    client.ok("resourceDelete", with(at(&case, "tree"), json!({"recursive": true}))).await;
+    assert_eq!(client.call_error_code("resourceDelete", at(&case, "tree")).await, -32602);
+    assert_eq!(case.read_file("tree/deep/file"), "x");
+    client.call_ok("resourceDelete", with(at(&case, "tree"), json!({"recursive": true}))).await;
     assert!(!case.dir.join("tree").exists());
 }
 
 /// Something beside all sessions.
-fn outside(case: &Case) -> std::path::PathBuf {
+fn outside(case: &ProtocolCase) -> std::path::PathBuf {
     let name = case.dir.file_name().unwrap().to_str().unwrap();
-    let path = case.stage.home.root().join(format!("outside-{name}"));
+    let path = case.fixture.home.root().join(format!("outside-{name}"));
     std::fs::create_dir_all(&path).unwrap();
     std::fs::write(path.join("file"), "private").unwrap();
     path
 }
 
-async fn what_was_granted_by_nobody_is_32009(case: Case) {
+async fn what_was_granted_by_nobody_is_32009(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    case.write("mine", "x");
+    case.write_file("mine", "x");
     let outside = outside(&case);
     let (directory, file, new) = (file_uri(&outside), file_uri(&outside.join("file")), file_uri(&outside.join("new")));
     let data = json!({"data": "x", "encoding": "utf-8"});
@@ -469,30 +473,30 @@ async fn what_was_granted_by_nobody_is_32009(case: Case) {
         ("createResourceWatch", json!({"uri": directory})),
         ("resourceRead", json!({"uri": "file:///etc/passwd"})),
     ] {
-        assert_eq!(client.code(method, params.clone()).await, -32009, "{method} {params}");
+        assert_eq!(client.call_error_code(method, params.clone()).await, -32009, "{method} {params}");
     }
     assert_eq!(std::fs::read_to_string(outside.join("file")).unwrap(), "private");
     assert!(!outside.join("new").exists() && !case.dir.join("stolen").exists() && case.dir.join("mine").exists());
 }
 
-async fn a_refusal_says_what_to_ask_for(case: Case) {
+async fn a_refusal_says_what_to_ask_for(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let file = file_uri(&outside(&case).join("file"));
     let error = client.call("resourceRead", json!({"uri": file})).await.unwrap_err();
     assert_eq!(error["data"]["request"], json!({"channel": ROOT, "uri": file, "read": true}));
 }
 
-async fn asking_for_more_is_refused_by_default(case: Case) {
+async fn asking_for_more_is_refused_by_default(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let outside = file_uri(&outside(&case));
-    assert_eq!(client.code("resourceRequest", json!({"uri": outside, "read": true})).await, -32009);
+    assert_eq!(client.call_error_code("resourceRequest", json!({"uri": outside, "read": true})).await, -32009);
     assert_eq!(
-        client.ok("resourceRequest", with(at(&case, ""), json!({"read": true, "write": true}))).await,
+        client.call_ok("resourceRequest", with(at(&case, ""), json!({"read": true, "write": true}))).await,
         json!({})
     );
 }
 
-async fn dots_and_links_lead_nowhere(case: Case) {
+async fn dots_and_links_lead_nowhere(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let outside = outside(&case);
     std::os::unix::fs::symlink(&outside, case.dir.join("way-out")).unwrap();
@@ -504,7 +508,7 @@ async fn dots_and_links_lead_nowhere(case: Case) {
         format!("{}/../../{name}/file", case.uri("").trim_end_matches('/')),
         format!("{}/%2e%2e/%2e%2e/{name}/file", case.uri("").trim_end_matches('/')),
     ] {
-        let code = client.code("resourceRead", json!({"uri": uri})).await;
+        let code = client.call_error_code("resourceRead", json!({"uri": uri})).await;
         assert!([-32009, -32602].contains(&code), "{uri}: {code}");
         let write = json!({"uri": uri, "data": "x", "encoding": "utf-8"});
         assert!(client.call("resourceWrite", write).await.is_err() || uri.ends_with("/leak"), "{uri}");
@@ -512,68 +516,68 @@ async fn dots_and_links_lead_nowhere(case: Case) {
     assert_eq!(std::fs::read_to_string(outside.join("file")).unwrap(), "private", "no link is written through");
 }
 
-async fn the_host_s_own_files_are_out_of_reach(case: Case) {
+async fn the_host_s_own_files_are_out_of_reach(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    let state = case.stage.home.path("state").join("hostler");
+    let state = case.fixture.home.path("state").join("hostler");
     for name in ["token", "rules.toml", ""] {
         let uri = file_uri(&state.join(name));
         for method in ["resourceRead", "resourceList", "resourceDelete"] {
-            assert_eq!(client.code(method, json!({"uri": uri})).await, -32009, "{method} {name}");
+            assert_eq!(client.call_error_code(method, json!({"uri": uri})).await, -32009, "{method} {name}");
         }
     }
 }
 
-async fn what_is_no_file_is_refused(case: Case) {
+async fn what_is_no_file_is_refused(case: ProtocolCase) {
     let mut client = desk(&case).await;
     nix::unistd::mkfifo(&case.dir.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let code = client.code("resourceRead", at(&case, "pipe")).await;
+    let code = client.call_error_code("resourceRead", at(&case, "pipe")).await;
     assert_eq!(code, -32009);
     for uri in ["file:///proc/self/environ", "file:///dev/zero"] {
-        assert_eq!(client.code("resourceRead", json!({"uri": uri})).await, -32009, "{uri}");
+        assert_eq!(client.call_error_code("resourceRead", json!({"uri": uri})).await, -32009, "{uri}");
     }
 }
 
-async fn uris_of_no_file_of_this_machine_are_invalid(case: Case) {
+async fn uris_of_no_file_of_this_machine_are_invalid(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for uri in ["file://elsewhere/x", "file:///x?y", "https://example.com/x", "x", "", "file:///a%2fb", "file:///a%00b"]
     {
         for method in ["resourceRead", "resourceList", "resourceResolve", "resourceDelete", "resourceMkdir"] {
-            assert_eq!(client.code(method, json!({"uri": uri})).await, -32602, "{method} {uri}");
+            assert_eq!(client.call_error_code(method, json!({"uri": uri})).await, -32602, "{method} {uri}");
         }
     }
     for params in [json!({}), json!({"uri": 7}), json!({"uri": null})] {
-        assert_eq!(client.code("resourceRead", params).await, -32602);
+        assert_eq!(client.call_error_code("resourceRead", params).await, -32602);
     }
 }
 
-async fn a_disposed_session_s_files_are_out_of_reach(case: Case) {
-    let (mut client, uris) = case.session().await;
-    case.write("file", "x");
-    client.ok("resourceRead", at(&case, "file")).await;
-    client.ok("disposeSession", json!({"channel": uris.session})).await;
-    assert_eq!(client.code("resourceRead", at(&case, "file")).await, -32009);
+async fn a_disposed_session_s_files_are_out_of_reach(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    case.write_file("file", "x");
+    client.call_ok("resourceRead", at(&case, "file")).await;
+    client.call_ok("disposeSession", json!({"channel": uris.session})).await;
+    assert_eq!(client.call_error_code("resourceRead", at(&case, "file")).await, -32009);
 }
 
-async fn files_of_one_session_are_seen_by_all_clients(case: Case) {
+async fn files_of_one_session_are_seen_by_all_clients(case: ProtocolCase) {
     let _owner = desk(&case).await;
-    let mut other = case.client().await;
-    other.ok("resourceWrite", put(&case, "file", "x", json!({}))).await;
-    assert_eq!(other.ok("resourceRead", at(&case, "file")).await["data"], "x");
+    let mut other = case.connect_client().await;
+    other.call_ok("resourceWrite", put(&case, "file", "x", json!({}))).await;
+    assert_eq!(other.call_ok("resourceRead", at(&case, "file")).await["data"], "x");
 }
 
-async fn a_session_s_own_directory_is_not_removed(case: Case) {
+async fn a_session_s_own_directory_is_not_removed(case: ProtocolCase) {
     let mut client = desk(&case).await;
-    let code = client.code("resourceDelete", with(at(&case, ""), json!({"recursive": true}))).await;
+    let code = client.call_error_code("resourceDelete", with(at(&case, ""), json!({"recursive": true}))).await;
     assert_eq!(code, -32009);
     assert!(case.dir.is_dir());
 }
 
-async fn concurrent_writes_leave_one_whole_file(case: Case) {
+async fn concurrent_writes_leave_one_whole_file(case: ProtocolCase) {
     let _owner = desk(&case).await;
     let text = |number: usize| number.to_string().repeat(100_000);
     let wish = |number: usize| put(&case, "file", &text(number), json!({}));
     assert_eq!(contest(&case, wish).await.0, 10);
-    let left = case.read("file");
+    let left = case.read_file("file");
     assert!((0..10).any(|number| left == text(number)), "a mixture of {} bytes", left.len());
     let strays = std::fs::read_dir(&case.dir).unwrap().count();
     assert_eq!(strays, 1, "nothing else is left behind");

@@ -1,8 +1,8 @@
 //! Numbers: one sequence for all channels, in which everything is told.
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake();
+area! { HostFixture::with_fake_agent();
     numbers_grow_by_one_sequence_over_all_channels,
     a_refusal_has_a_number_of_its_own,
     two_clients_agree_about_every_number,
@@ -21,8 +21,8 @@ fn number(envelope: &Value) -> i64 {
 }
 
 /// All envelopes, in the order in which they came.
-fn all(client: &Client) -> Vec<Value> {
-    let actions = client.heard.iter().filter(|message| message["method"] == "action");
+fn all(client: &RecordingClient) -> Vec<Value> {
+    let actions = client.received.iter().filter(|message| message["method"] == "action");
     actions.map(|message| message["params"].clone()).collect()
 }
 
@@ -30,37 +30,38 @@ fn title(title: &str) -> Value {
     json!({"type": "session/titleChanged", "title": title})
 }
 
-async fn numbers_grow_by_one_sequence_over_all_channels(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn numbers_grow_by_one_sequence_over_all_channels(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     client.subscribe(&uris.annotations()).await;
-    let turn = client.say(&uris.chat, "deltas 50").await;
-    client.accepted(&uris.session, title("x")).await;
-    client.accepted(ROOT, json!({"type": "root/configChanged", "config": {"mine": 1}})).await;
-    client.end(&uris.chat, &turn).await;
+    let turn = client.send_message(&uris.chat, "deltas 50").await;
+    client.dispatch_accepted(&uris.session, title("x")).await;
+    client.dispatch_accepted(ROOT, json!({"type": "root/configChanged", "config": {"mine": 1}})).await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
     let all = all(&client);
     let channels: std::collections::HashSet<_> = all.iter().map(|envelope| envelope["channel"].clone()).collect();
     assert!(channels.len() >= 3, "{channels:?}");
     assert!(all.windows(2).all(|pair| number(&pair[0]) < number(&pair[1])));
 }
 
-async fn a_refusal_has_a_number_of_its_own(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let before = client.accepted(&uris.session, title("x")).await;
-    client.refused(&uris.session, title("")).await;
-    let after = client.accepted(&uris.session, title("y")).await;
-    let refused = client.envelopes(&uris.session).into_iter().find(|e| e.get("rejectionReason").is_some()).unwrap();
+async fn a_refusal_has_a_number_of_its_own(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let before = client.dispatch_accepted(&uris.session, title("x")).await;
+    client.dispatch_rejected(&uris.session, title("")).await;
+    let after = client.dispatch_accepted(&uris.session, title("y")).await;
+    let refused =
+        client.received_envelopes(&uris.session).into_iter().find(|e| e.get("rejectionReason").is_some()).unwrap();
     assert!(number(&before) < number(&refused) && number(&refused) < number(&after));
 }
 
-async fn two_clients_agree_about_every_number(case: Case) {
-    let (mut one, uris) = case.session().await;
-    let mut two = case.beside(&uris).await;
-    let turn = one.say(&uris.chat, "deltas 100").await;
+async fn two_clients_agree_about_every_number(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let turn = one.send_message(&uris.chat, "deltas 100").await;
     for number in 0..20 {
-        two.accepted(&uris.session, title(&number.to_string())).await;
+        two.dispatch_accepted(&uris.session, title(&number.to_string())).await;
     }
-    one.end(&uris.chat, &turn).await;
-    two.end(&uris.chat, &turn).await;
+    one.wait_for_turn_end(&uris.chat, &turn).await;
+    two.wait_for_turn_end(&uris.chat, &turn).await;
     let mine: std::collections::HashMap<_, _> = all(&one).into_iter().map(|e| (number(&e), e)).collect();
     for envelope in all(&two) {
         if let Some(known) = mine.get(&number(&envelope)) {
@@ -69,99 +70,102 @@ async fn two_clients_agree_about_every_number(case: Case) {
     }
 }
 
-async fn a_snapshot_stands_between_two_numbers(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let before = client.accepted(&uris.session, title("before")).await;
-    let answer = client.ok("subscribe", json!({"channel": uris.session})).await;
-    let after = client.accepted(&uris.session, title("after")).await;
+async fn a_snapshot_stands_between_two_numbers(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let before = client.dispatch_accepted(&uris.session, title("before")).await;
+    let answer = client.call_ok("subscribe", json!({"channel": uris.session})).await;
+    let after = client.dispatch_accepted(&uris.session, title("after")).await;
     let from = answer["snapshot"]["fromSeq"].as_i64().unwrap();
     assert!(number(&before) <= from && from < number(&after), "{from}");
 }
 
-async fn snapshots_and_envelopes_lead_to_one_state_at_any_moment(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "deltas 400").await;
+async fn snapshots_and_envelopes_lead_to_one_state_at_any_moment(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "deltas 400").await;
     let mut others = Vec::new();
     for _ in 0..8 {
-        others.push(case.beside(&uris).await);
+        others.push(case.connect_to_session(&uris).await);
     }
-    client.end(&uris.chat, &turn).await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
     for mut other in others {
-        other.agrees(&uris.chat).await;
-        other.agrees(&uris.session).await;
+        other.assert_state_matches_host(&uris.chat).await;
+        other.assert_state_matches_host(&uris.session).await;
     }
 }
 
-async fn numbers_are_not_used_twice_by_sessions_side_by_side(case: Case) {
-    let mut client = case.client().await;
-    let (one, two) = (client.create(&case.dir).await, client.create(&case.dir).await);
-    let (a, b) = (client.say(&one.chat, "deltas 100").await, client.say(&two.chat, "deltas 100").await);
-    client.end(&one.chat, &a).await;
-    client.end(&two.chat, &b).await;
+async fn numbers_are_not_used_twice_by_sessions_side_by_side(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let (one, two) = (client.create_session(&case.dir).await, client.create_session(&case.dir).await);
+    let (a, b) =
+        (client.send_message(&one.chat, "deltas 100").await, client.send_message(&two.chat, "deltas 100").await);
+    client.wait_for_turn_end(&one.chat, &a).await;
+    client.wait_for_turn_end(&two.chat, &b).await;
     let all = all(&client);
     assert!(all.windows(2).all(|pair| number(&pair[0]) < number(&pair[1])), "in order, and none of them twice");
 }
 
-async fn the_turn_is_accepted_before_the_agent_speaks(case: Case) {
-    let (mut client, uris) = case.begun().await;
-    let turn = client.say(&uris.chat, "deltas 3").await;
-    client.end(&uris.chat, &turn).await;
-    let mine: Vec<_> = client.envelopes(&uris.chat).into_iter().filter(|e| e["action"]["turnId"] == turn).collect();
+async fn the_turn_is_accepted_before_the_agent_speaks(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let turn = client.send_message(&uris.chat, "deltas 3").await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
+    let mine: Vec<_> =
+        client.received_envelopes(&uris.chat).into_iter().filter(|e| e["action"]["turnId"] == turn).collect();
     assert_eq!(mine[0]["action"]["type"], "chat/turnStarted");
     assert_eq!(mine[0]["origin"]["clientId"], client.id);
 }
 
-async fn the_session_is_ready_before_it_is_announced(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.ask(&uris.chat, "hello").await;
-    client.notice("root/sessionAdded", &uris.session).await;
-    let place = |fits: &dyn Fn(&Value) -> bool| client.heard.iter().position(fits).unwrap();
+async fn the_session_is_ready_before_it_is_announced(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "hello").await;
+    client.wait_for_notification("root/sessionAdded", &uris.session).await;
+    let place = |fits: &dyn Fn(&Value) -> bool| client.received.iter().position(fits).unwrap();
     let ready = place(&|message| message["params"]["action"]["type"] == "session/ready");
     let added = place(&|message| message["params"]["summary"]["resource"] == uris.session);
     assert!(ready < added, "ready {ready}, added {added}");
 }
 
-async fn an_end_comes_last(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn an_end_comes_last(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for text in ["deltas 20", "error 500", "tool"] {
-        let turn = client.say(&uris.chat, text).await;
+        let turn = client.send_message(&uris.chat, text).await;
         if text == "tool" {
-            let needed = client.action(&uris.session, "session/inputNeededSet").await["request"].take();
+            let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
             let yes = json!({"type": "chat/toolCallConfirmed", "turnId": needed["turnId"],
                 "toolCallId": needed["toolCall"]["toolCallId"], "approved": true, "confirmed": "user-action"});
-            client.accepted(&uris.chat, yes).await;
+            client.dispatch_accepted(&uris.chat, yes).await;
         }
-        client.end(&uris.chat, &turn).await;
-        client.accepted(&uris.chat, json!({"type": "chat/draftChanged"})).await;
-        let last = client.envelopes(&uris.chat).into_iter().rfind(|e| e["action"]["turnId"] == turn);
+        client.wait_for_turn_end(&uris.chat, &turn).await;
+        client.dispatch_accepted(&uris.chat, json!({"type": "chat/draftChanged"})).await;
+        let last = client.received_envelopes(&uris.chat).into_iter().rfind(|e| e["action"]["turnId"] == turn);
         let last = last.unwrap()["action"]["type"].clone();
         assert!(["chat/turnComplete", "chat/error"].contains(&last.as_str().unwrap()), "{text}: {last}");
     }
 }
 
-async fn a_client_s_own_wishes_are_echoed_before_later_ones(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn a_client_s_own_wishes_are_echoed_before_later_ones(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     let first = client.dispatch(&uris.session, title("a")).await;
-    let second = client.dispatch(&uris.chat, json!({"type": "chat/draftChanged", "draft": message("x")})).await;
+    let second = client.dispatch(&uris.chat, json!({"type": "chat/draftChanged", "draft": user_message("x")})).await;
     let third = client.dispatch(&uris.session, title("b")).await;
-    let numbers = [client.echo(first).await, client.echo(second).await, client.echo(third).await];
+    let numbers =
+        [client.wait_for_echo(first).await, client.wait_for_echo(second).await, client.wait_for_echo(third).await];
     assert!(number(&numbers[0]) < number(&numbers[1]) && number(&numbers[1]) < number(&numbers[2]));
 }
 
-async fn the_chat_s_line_in_the_session_follows_the_chat(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "hang").await;
-    client.action(&uris.chat, "chat/delta").await;
+async fn the_chat_s_line_in_the_session_follows_the_chat(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "hang").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
     let line = |state: &Value| state["chats"][0]["status"].as_u64().unwrap() & 31;
     let mut state = client.subscribe(&uris.session).await;
     while line(&state) != 8 {
-        client.envelope(&uris.session, "session/chatUpdated").await;
+        client.wait_for_envelope(&uris.session, "session/chatUpdated").await;
         state = client.subscribe(&uris.session).await;
     }
-    client.accepted(&uris.chat, cancel(&turn)).await;
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
     while line(&state) != 1 {
-        client.envelope(&uris.session, "session/chatUpdated").await;
+        client.wait_for_envelope(&uris.session, "session/chatUpdated").await;
         state = client.subscribe(&uris.session).await;
     }
-    client.agrees(&uris.session).await;
+    client.assert_state_matches_host(&uris.session).await;
 }

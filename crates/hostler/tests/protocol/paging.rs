@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake_with(Home::new(), &[("HOSTLER_TURNS_IN_MEMORY", "2")]);
+area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_TURNS_IN_MEMORY", "2")]);
     without_a_view_all_turns_are_sent,
     a_view_holds_the_last_turns_and_a_cursor,
     a_view_of_more_than_there_is_has_no_cursor,
@@ -30,19 +30,19 @@ area! { Stage::fake_with(Home::new(), &[("HOSTLER_TURNS_IN_MEMORY", "2")]);
 }
 
 /// A chat with so many turns; somebody who hears it, all of it.
-async fn long(case: &Case, turns: usize) -> (Client, Uris) {
-    let (mut client, uris) = case.session().await;
+async fn long(case: &ProtocolCase, turns: usize) -> (RecordingClient, CaseUris) {
+    let (mut client, uris) = case.connect_with_session().await;
     for number in 0..turns {
-        let mut wish = turn(&format!("m{number}"));
+        let mut wish = turn_started_action(&format!("m{number}"));
         wish["turnId"] = json!(format!("t{number}"));
-        client.accepted(&uris.chat, wish).await;
-        client.end(&uris.chat, &format!("t{number}")).await;
+        client.dispatch_accepted(&uris.chat, wish).await;
+        client.wait_for_turn_end(&uris.chat, &format!("t{number}")).await;
     }
     (client, uris)
 }
 
-async fn view(client: &mut Client, chat: &str, turns: usize) -> Value {
-    client.ok("subscribe", json!({"channel": chat, "view": {"turns": turns}})).await["snapshot"]["state"].take()
+async fn view(client: &mut RecordingClient, chat: &str, turns: usize) -> Value {
+    client.call_ok("subscribe", json!({"channel": chat, "view": {"turns": turns}})).await["snapshot"]["state"].take()
 }
 
 fn ids(turns: &Value) -> Vec<String> {
@@ -54,44 +54,45 @@ fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
 }
 
 /// The next page: what was loaded.
-async fn page(client: &mut Client, chat: &str, cursor: &Value) -> Value {
-    let before = client.envelopes(chat).len();
-    assert_eq!(client.ok("fetchTurns", json!({"channel": chat, "cursor": cursor})).await, json!({}));
-    let loaded = client.envelopes(chat).into_iter().skip(before).find(|e| e["action"]["type"] == "chat/turnsLoaded");
+async fn page(client: &mut RecordingClient, chat: &str, cursor: &Value) -> Value {
+    let before = client.received_envelopes(chat).len();
+    assert_eq!(client.call_ok("fetchTurns", json!({"channel": chat, "cursor": cursor})).await, json!({}));
+    let loaded =
+        client.received_envelopes(chat).into_iter().skip(before).find(|e| e["action"]["type"] == "chat/turnsLoaded");
     loaded.expect("the turns come before the answer")["action"].take()
 }
 
-async fn without_a_view_all_turns_are_sent(case: Case) {
+async fn without_a_view_all_turns_are_sent(case: ProtocolCase) {
     let (mut client, uris) = long(&case, 7).await;
     let state = client.subscribe(&uris.chat).await;
     assert_eq!((ids(&state["turns"]), state.get("turnsNextCursor")), (numbered(0..7), None));
-    client.agrees(&uris.chat).await;
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_view_holds_the_last_turns_and_a_cursor(case: Case) {
+async fn a_view_holds_the_last_turns_and_a_cursor(case: ProtocolCase) {
     let (_, uris) = long(&case, 7).await;
-    let state = view(&mut case.client().await, &uris.chat, 3).await;
+    let state = view(&mut case.connect_client().await, &uris.chat, 3).await;
     assert_eq!(ids(&state["turns"]), numbered(4..7));
     assert!(state["turnsNextCursor"].is_string(), "{state:#}");
 }
 
-async fn a_view_of_more_than_there_is_has_no_cursor(case: Case) {
+async fn a_view_of_more_than_there_is_has_no_cursor(case: ProtocolCase) {
     let (_, uris) = long(&case, 3).await;
     for turns in [3, 4, 1000] {
-        let state = view(&mut case.client().await, &uris.chat, turns).await;
+        let state = view(&mut case.connect_client().await, &uris.chat, turns).await;
         assert_eq!((ids(&state["turns"]), state.get("turnsNextCursor")), (numbered(0..3), None), "{turns}");
     }
 }
 
-async fn a_view_of_none_holds_the_last_one_at_least(case: Case) {
+async fn a_view_of_none_holds_the_last_one_at_least(case: ProtocolCase) {
     let (_, uris) = long(&case, 3).await;
-    assert_eq!(ids(&view(&mut case.client().await, &uris.chat, 0).await["turns"]), numbered(2..3));
+    assert_eq!(ids(&view(&mut case.connect_client().await, &uris.chat, 0).await["turns"]), numbered(2..3));
 }
 
-async fn pages_lead_to_the_whole_chat(case: Case) {
+async fn pages_lead_to_the_whole_chat(case: ProtocolCase) {
     let (mut client, uris) = long(&case, 8).await;
     let whole = client.subscribe(&uris.chat).await;
-    let mut other = case.client().await;
+    let mut other = case.connect_client().await;
     let mut state = view(&mut other, &uris.chat, 2).await;
     while let Some(cursor) = state.get("turnsNextCursor").cloned() {
         let loaded = page(&mut other, &uris.chat, &cursor).await;
@@ -106,123 +107,127 @@ async fn pages_lead_to_the_whole_chat(case: Case) {
     assert_eq!(state, whole);
 }
 
-async fn a_page_comes_before_its_answer(case: Case) {
+async fn a_page_comes_before_its_answer(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     let state = view(&mut client, &uris.chat, 2).await;
     let loaded = page(&mut client, &uris.chat, &state["turnsNextCursor"]).await;
     assert_eq!(ids(&loaded["turns"]), numbered(0..2), "oldest first");
     assert_eq!(loaded.get("turnsNextCursor"), None);
 }
 
-async fn a_page_is_for_the_one_who_asked(case: Case) {
+async fn a_page_is_for_the_one_who_asked(case: ProtocolCase) {
     let (mut bystander, uris) = long(&case, 4).await;
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     let state = view(&mut client, &uris.chat, 1).await;
     page(&mut client, &uris.chat, &state["turnsNextCursor"]).await;
-    bystander.ask(&uris.chat, "later").await;
-    assert!(!bystander.envelopes(&uris.chat).iter().any(|e| e["action"]["type"] == "chat/turnsLoaded"));
-    bystander.agrees(&uris.chat).await;
+    bystander.send_and_wait(&uris.chat, "later").await;
+    assert!(!bystander.received_envelopes(&uris.chat).iter().any(|e| e["action"]["type"] == "chat/turnsLoaded"));
+    bystander.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_page_may_be_fetched_right_behind_the_subscription(case: Case) {
+async fn a_page_may_be_fetched_right_behind_the_subscription(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     let one = client.request("subscribe", json!({"channel": uris.chat, "view": {"turns": 2}})).await;
     let two = client.request("fetchTurns", json!({"channel": uris.chat})).await;
-    assert_eq!(ids(&client.answer(one).await.unwrap()["snapshot"]["state"]["turns"]), numbered(2..4));
-    assert_eq!(client.answer(two).await, Ok(json!({})));
-    assert_eq!(ids(&client.action(&uris.chat, "chat/turnsLoaded").await["turns"]), numbered(0..2));
+    assert_eq!(ids(&client.wait_for_response(one).await.unwrap()["snapshot"]["state"]["turns"]), numbered(2..4));
+    assert_eq!(client.wait_for_response(two).await, Ok(json!({})));
+    assert_eq!(ids(&client.wait_for_action(&uris.chat, "chat/turnsLoaded").await["turns"]), numbered(0..2));
 }
 
-async fn a_page_may_be_fetched_while_a_turn_runs(case: Case) {
+async fn a_page_may_be_fetched_while_a_turn_runs(case: ProtocolCase) {
     let (mut author, uris) = long(&case, 4).await;
-    let turn = author.say(&uris.chat, "slow").await;
-    author.action(&uris.chat, "chat/delta").await;
-    let mut client = case.client().await;
+    let turn = author.send_message(&uris.chat, "slow").await;
+    author.wait_for_action(&uris.chat, "chat/delta").await;
+    let mut client = case.connect_client().await;
     let state = view(&mut client, &uris.chat, 2).await;
     assert_eq!(state["activeTurn"]["id"], turn);
     let loaded = page(&mut client, &uris.chat, &state["turnsNextCursor"]).await;
     assert_eq!(ids(&loaded["turns"]), numbered(0..2));
-    author.accepted(&uris.chat, cancel(&turn)).await;
-    client.end(&uris.chat, &turn).await;
+    author.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
 }
 
-async fn a_cursor_is_good_while_turns_are_added(case: Case) {
+async fn a_cursor_is_good_while_turns_are_added(case: ProtocolCase) {
     let (mut author, uris) = long(&case, 4).await;
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     let state = view(&mut client, &uris.chat, 2).await;
-    author.ask(&uris.chat, "more").await;
-    author.ask(&uris.chat, "and more").await;
+    author.send_and_wait(&uris.chat, "more").await;
+    author.send_and_wait(&uris.chat, "and more").await;
     let loaded = page(&mut client, &uris.chat, &state["turnsNextCursor"]).await;
     assert_eq!(ids(&loaded["turns"]), numbered(0..2));
 }
 
-async fn a_cursor_is_used_once(case: Case) {
+async fn a_cursor_is_used_once(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     let cursor = view(&mut client, &uris.chat, 2).await["turnsNextCursor"].take();
     page(&mut client, &uris.chat, &cursor).await;
-    assert_eq!(client.code("fetchTurns", json!({"channel": uris.chat, "cursor": cursor})).await, -32602);
+    assert_eq!(client.call_error_code("fetchTurns", json!({"channel": uris.chat, "cursor": cursor})).await, -32602);
 }
 
-async fn a_cursor_of_another_chat_is_refused(case: Case) {
+async fn a_cursor_of_another_chat_is_refused(case: ProtocolCase) {
     let ((_, one), (_, two)) = (long(&case, 4).await, long(&case, 4).await);
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     view(&mut client, &one.chat, 2).await;
     let cursor = view(&mut client, &two.chat, 2).await["turnsNextCursor"].take();
-    assert_eq!(client.code("fetchTurns", json!({"channel": one.chat, "cursor": cursor})).await, -32602);
+    assert_eq!(client.call_error_code("fetchTurns", json!({"channel": one.chat, "cursor": cursor})).await, -32602);
 }
 
-async fn a_garbled_cursor_is_refused(case: Case) {
+async fn a_garbled_cursor_is_refused(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     view(&mut client, &uris.chat, 2).await;
     for cursor in [json!("garbage"), json!(""), json!(7), json!("ü🐎"), json!("x".repeat(100_000))] {
-        assert_eq!(client.code("fetchTurns", json!({"channel": uris.chat, "cursor": cursor})).await, -32602);
+        assert_eq!(client.call_error_code("fetchTurns", json!({"channel": uris.chat, "cursor": cursor})).await, -32602);
     }
 }
 
-async fn turns_of_an_unknown_chat_are_32001(case: Case) {
-    let mut client = case.client().await;
-    for channel in [&*Uris::fresh().chat, "ahp-chat:/nowhere", ROOT] {
-        assert_eq!(client.code("fetchTurns", json!({"channel": channel})).await, -32001, "{channel}");
+async fn turns_of_an_unknown_chat_are_32001(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    for channel in [&*CaseUris::random().chat, "ahp-chat:/nowhere", ROOT] {
+        assert_eq!(client.call_error_code("fetchTurns", json!({"channel": channel})).await, -32001, "{channel}");
     }
 }
 
-async fn whoever_does_not_hear_the_chat_fetches_nothing(case: Case) {
+async fn whoever_does_not_hear_the_chat_fetches_nothing(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
-    let cursor = view(&mut case.client().await, &uris.chat, 2).await["turnsNextCursor"].take();
-    let mut stranger = case.client().await;
-    assert_eq!(stranger.code("fetchTurns", json!({"channel": uris.chat, "cursor": cursor})).await, -32602);
+    let cursor = view(&mut case.connect_client().await, &uris.chat, 2).await["turnsNextCursor"].take();
+    let mut stranger = case.connect_client().await;
+    assert_eq!(stranger.call_error_code("fetchTurns", json!({"channel": uris.chat, "cursor": cursor})).await, -32602);
 }
 
-async fn nothing_older_is_an_empty_page(case: Case) {
+async fn nothing_older_is_an_empty_page(case: ProtocolCase) {
     let (mut client, uris) = long(&case, 2).await;
     client.subscribe(&uris.chat).await;
-    assert_eq!(client.ok("fetchTurns", json!({"channel": uris.chat})).await, json!({}));
-    client.agrees(&uris.chat).await;
+    assert_eq!(client.call_ok("fetchTurns", json!({"channel": uris.chat})).await, json!({}));
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_malformed_view_is_invalid(case: Case) {
+async fn a_malformed_view_is_invalid(case: ProtocolCase) {
     let (_, uris) = long(&case, 2).await;
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     for view in [json!({"turns": -1}), json!({"turns": "three"}), json!(7)] {
-        assert_eq!(client.code("subscribe", json!({"channel": uris.chat, "view": view})).await, -32602, "{view}");
+        assert_eq!(
+            client.call_error_code("subscribe", json!({"channel": uris.chat, "view": view})).await,
+            -32602,
+            "{view}"
+        );
     }
-    client.ok("subscribe", json!({"channel": uris.chat, "view": {}})).await;
-    client.ok("subscribe", json!({"channel": uris.session, "view": {"turns": 1}})).await;
+    client.call_ok("subscribe", json!({"channel": uris.chat, "view": {}})).await;
+    client.call_ok("subscribe", json!({"channel": uris.session, "view": {"turns": 1}})).await;
 }
 
-async fn a_client_that_comes_back_keeps_its_window(case: Case) {
+async fn a_client_that_comes_back_keeps_its_window(case: ProtocolCase) {
     let (_, uris) = long(&case, 6).await;
-    let mut client = case.client().await;
+    let mut client = case.connect_client().await;
     view(&mut client, &uris.chat, 2).await;
-    let mut back = case.stranger().await;
+    let mut back = case.connect_uninitialized().await;
     back.id = client.id.clone();
     drop(client);
     let params = json!({"clientId": back.id, "lastSeenServerSeq": 1_i64 << 50, "subscriptions": [uris.chat]});
-    let answer = back.ok("reconnect", params).await;
+    let answer = back.call_ok("reconnect", params).await;
     let state = &answer["snapshots"][0]["state"];
     assert_eq!(ids(&state["turns"]), numbered(4..6), "{answer:#}");
     let loaded = page(&mut back, &uris.chat, &state["turnsNextCursor"]).await;
@@ -230,30 +235,30 @@ async fn a_client_that_comes_back_keeps_its_window(case: Case) {
 }
 
 /// A host of a case's own with so many sessions.
-async fn listed(case: &Case, count: usize) -> (Case, Client) {
-    let own = Case::new(&Arc::new(Stage::with_commands().await), "work", case.version);
-    let mut client = own.client().await;
+async fn listed(case: &ProtocolCase, count: usize) -> (ProtocolCase, RecordingClient) {
+    let own = ProtocolCase::new(&Arc::new(HostFixture::with_shell_commands().await), "work", case.version);
+    let mut client = own.connect_client().await;
     for _ in 0..count {
-        let uris = client.create(&own.dir).await;
-        client.ask(&uris.chat, "/rename x").await;
+        let uris = client.create_session(&own.dir).await;
+        client.send_and_wait(&uris.chat, "/rename x").await;
     }
     (own, client)
 }
 
-async fn end(own: Case, client: Client) {
+async fn end(own: ProtocolCase, client: RecordingClient) {
     drop(client);
-    let Case { stage, .. } = own;
+    let ProtocolCase { fixture: stage, .. } = own;
     Arc::into_inner(stage).unwrap().host.stop().await;
 }
 
-async fn sessions_are_listed_by_the_page(case: Case) {
+async fn sessions_are_listed_by_the_page(case: ProtocolCase) {
     let (own, mut client) = listed(&case, 7).await;
-    let whole = client.ok("listSessions", json!({})).await;
+    let whole = client.call_ok("listSessions", json!({})).await;
     assert_eq!((whole["items"].as_array().unwrap().len(), whole.get("nextCursor")), (7, None));
     for limit in [1, 3, 7] {
         let (mut items, mut params) = (Vec::new(), json!({"limit": limit}));
         loop {
-            let mut page = client.ok("listSessions", params.clone()).await;
+            let mut page = client.call_ok("listSessions", params.clone()).await;
             let mut more = page["items"].as_array_mut().unwrap().drain(..).collect::<Vec<_>>();
             assert!(more.len() <= limit, "{limit}");
             items.append(&mut more);
@@ -267,33 +272,33 @@ async fn sessions_are_listed_by_the_page(case: Case) {
     end(own, client).await;
 }
 
-async fn a_garbled_cursor_of_the_list_is_invalid(case: Case) {
-    let mut client = case.client().await;
+async fn a_garbled_cursor_of_the_list_is_invalid(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for cursor in [json!("!"), json!(""), json!(7), json!("x".repeat(100_000))] {
-        assert_eq!(client.code("listSessions", json!({"cursor": cursor})).await, -32602);
+        assert_eq!(client.call_error_code("listSessions", json!({"cursor": cursor})).await, -32602);
     }
 }
 
-async fn a_list_holds_still_while_sessions_come(case: Case) {
+async fn a_list_holds_still_while_sessions_come(case: ProtocolCase) {
     let (own, mut client) = listed(&case, 4).await;
-    let whole = client.ok("listSessions", json!({})).await["items"].take();
-    let first = client.ok("listSessions", json!({"limit": 2})).await;
-    let uris = client.create(&own.dir).await;
-    let mut newest = turn("/rename new");
+    let whole = client.call_ok("listSessions", json!({})).await["items"].take();
+    let first = client.call_ok("listSessions", json!({"limit": 2})).await;
+    let uris = client.create_session(&own.dir).await;
+    let mut newest = turn_started_action("/rename new");
     newest["startedAt"] = json!("2031-01-01T00:00:00.000Z");
-    client.accepted(&uris.chat, newest.clone()).await;
-    client.end(&uris.chat, newest["turnId"].as_str().unwrap()).await;
-    let rest = client.ok("listSessions", json!({"cursor": first["nextCursor"]})).await;
+    client.dispatch_accepted(&uris.chat, newest.clone()).await;
+    client.wait_for_turn_end(&uris.chat, newest["turnId"].as_str().unwrap()).await;
+    let rest = client.call_ok("listSessions", json!({"cursor": first["nextCursor"]})).await;
     let old = [first["items"].as_array().unwrap().clone(), rest["items"].as_array().unwrap().clone()].concat();
     let names = |items: &[Value]| items.iter().map(|item| item["resource"].clone()).collect::<Vec<_>>();
     assert_eq!(names(&old), names(whole.as_array().unwrap()), "none of them twice, none of them lost");
     end(own, client).await;
 }
 
-async fn limits_that_make_no_sense_do_no_harm(case: Case) {
-    let mut client = case.client().await;
+async fn limits_that_make_no_sense_do_no_harm(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for limit in [json!(0), json!(-1), json!("many")] {
-        assert_eq!(client.code("listSessions", json!({"limit": limit})).await, -32602, "{limit}");
+        assert_eq!(client.call_error_code("listSessions", json!({"limit": limit})).await, -32602, "{limit}");
     }
-    client.ok("listSessions", json!({"limit": 1_u64 << 40})).await;
+    client.call_ok("listSessions", json!({"limit": 1_u64 << 40})).await;
 }

@@ -1,8 +1,8 @@
 //! Questions of the agent, and answers of people.
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake();
+area! { HostFixture::with_fake_agent();
     a_question_is_a_part_of_the_turn_and_a_need_of_the_session,
     a_chosen_answer_reaches_the_agent,
     several_answers_are_given_at_once,
@@ -31,10 +31,10 @@ fn questions() -> Value {
 }
 
 /// A question that waits.
-async fn asked(case: &Case) -> (Client, Uris, Value) {
-    let (mut client, uris) = case.session().await;
-    client.say(&uris.chat, &format!("call AskUserQuestion {}", questions())).await;
-    let request = client.action(&uris.chat, "chat/inputRequested").await["request"].take();
+async fn asked(case: &ProtocolCase) -> (RecordingClient, CaseUris, Value) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_message(&uris.chat, &format!("call AskUserQuestion {}", questions())).await;
+    let request = client.wait_for_action(&uris.chat, "chat/inputRequested").await["request"].take();
     (client, uris, request)
 }
 
@@ -56,19 +56,19 @@ fn both(request: &Value) -> Value {
 }
 
 /// The turn, once it is over.
-async fn ended(client: &mut Client, uris: &Uris) -> Value {
+async fn ended(client: &mut RecordingClient, uris: &CaseUris) -> Value {
     loop {
         let state = client.subscribe(&uris.chat).await;
         if let Some(turn) = state["turns"].as_array().unwrap().first() {
-            client.agrees(&uris.chat).await;
-            client.agrees(&uris.session).await;
+            client.assert_state_matches_host(&uris.chat).await;
+            client.assert_state_matches_host(&uris.session).await;
             return turn.clone();
         }
-        client.until(|message| message["params"]["channel"] == uris.chat).await;
+        client.wait_for(|message| message["params"]["channel"] == uris.chat).await;
     }
 }
 
-async fn a_question_is_a_part_of_the_turn_and_a_need_of_the_session(case: Case) {
+async fn a_question_is_a_part_of_the_turn_and_a_need_of_the_session(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     assert_eq!(request["questions"][0]["kind"], "single-select", "{request:#}");
     assert_eq!(request["questions"][1]["kind"], "multi-select");
@@ -79,29 +79,29 @@ async fn a_question_is_a_part_of_the_turn_and_a_need_of_the_session(case: Case) 
     assert_eq!(state["status"].as_u64().unwrap() & 31, 24);
     let needed = client.subscribe(&uris.session).await["inputNeeded"].clone();
     assert_eq!(needed.as_array().unwrap().len(), 1, "{needed:#}");
-    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn a_chosen_answer_reaches_the_agent(case: Case) {
+async fn a_chosen_answer_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    client.accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
     let turn = ended(&mut client, &uris).await;
     let told = turn["responseParts"].to_string();
     assert!(told.contains("blue") && turn["state"] == "complete", "{turn:#}");
 }
 
-async fn several_answers_are_given_at_once(case: Case) {
+async fn several_answers_are_given_at_once(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    let echo = client.accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
+    let echo = client.dispatch_accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
     assert_eq!(echo["action"]["answers"][id(&request, 1)]["value"]["value"], json!(["small", "large"]));
     ended(&mut client, &uris).await;
     assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().map_or(0, Vec::len), 0);
 }
 
-async fn own_words_are_an_answer(case: Case) {
+async fn own_words_are_an_answer(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let own = json!({"state": "submitted", "value": {"kind": "selected", "value": "", "freeformValues": ["mauve"]}});
-    client.accepted(&uris.chat, completed(&request, "accept", json!({id(&request, 0): own}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "accept", json!({id(&request, 0): own}))).await;
     let turn = ended(&mut client, &uris).await;
     assert!(turn["responseParts"].to_string().contains("mauve"), "{turn:#}");
 }
@@ -110,81 +110,81 @@ fn draft(request: &Value, number: usize, answer: Value) -> Value {
     json!({"type": "chat/inputAnswerChanged", "requestId": request["id"], "questionId": id(request, number), "answer": answer})
 }
 
-async fn a_draft_is_shared_and_is_no_answer(case: Case) {
+async fn a_draft_is_shared_and_is_no_answer(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    let mut other = case.beside(&uris).await;
+    let mut other = case.connect_to_session(&uris).await;
     let answer = json!({"state": "draft", "value": {"kind": "selected", "value": "red"}});
-    client.accepted(&uris.chat, draft(&request, 0, answer.clone())).await;
-    assert_eq!(other.action(&uris.chat, "chat/inputAnswerChanged").await["answer"], answer);
-    other.agrees(&uris.chat).await;
+    client.dispatch_accepted(&uris.chat, draft(&request, 0, answer.clone())).await;
+    assert_eq!(other.wait_for_action(&uris.chat, "chat/inputAnswerChanged").await["answer"], answer);
+    other.assert_state_matches_host(&uris.chat).await;
     assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().unwrap().len(), 1, "still open");
-    client.accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
 }
 
-async fn a_draft_counts_when_the_rest_is_accepted(case: Case) {
+async fn a_draft_counts_when_the_rest_is_accepted(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    client.accepted(&uris.chat, draft(&request, 0, chosen(json!("red")))).await;
+    client.dispatch_accepted(&uris.chat, draft(&request, 0, chosen(json!("red")))).await;
     let rest = json!({id(&request, 1): chosen(json!(["large"]))});
-    client.accepted(&uris.chat, completed(&request, "accept", rest)).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "accept", rest)).await;
     let turn = ended(&mut client, &uris).await;
     let told = turn["responseParts"].to_string();
     assert!(told.contains("red") && told.contains("large"), "{turn:#}");
 }
 
-async fn a_decline_reaches_the_agent(case: Case) {
+async fn a_decline_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    client.accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
     let turn = ended(&mut client, &uris).await;
     assert_eq!(turn["state"], "complete", "the agent goes on without an answer: {turn:#}");
 }
 
-async fn a_cancel_of_a_question_reaches_the_agent(case: Case) {
+async fn a_cancel_of_a_question_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
     let turn = ended(&mut client, &uris).await;
     assert_eq!(turn["state"], "complete", "{turn:#}");
 }
 
-async fn the_first_completion_wins(case: Case) {
+async fn the_first_completion_wins(case: ProtocolCase) {
     let (mut one, uris, request) = asked(&case).await;
-    let mut two = case.beside(&uris).await;
+    let mut two = case.connect_to_session(&uris).await;
     let first = one.dispatch(&uris.chat, completed(&request, "accept", both(&request))).await;
     let second = two.dispatch(&uris.chat, completed(&request, "decline", json!({}))).await;
-    let (first, second) = (one.echo(first).await, two.echo(second).await);
+    let (first, second) = (one.wait_for_echo(first).await, two.wait_for_echo(second).await);
     let refused = [&first, &second].iter().filter(|envelope| envelope.get("rejectionReason").is_some()).count();
     assert_eq!(refused, 1, "{first:#} {second:#}");
     ended(&mut one, &uris).await;
-    two.agrees(&uris.chat).await;
+    two.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn untouched(client: &mut Client, uris: &Uris, wishes: Vec<Value>) {
+async fn untouched(client: &mut RecordingClient, uris: &CaseUris, wishes: Vec<Value>) {
     let before = client.subscribe(&uris.chat).await["activeTurn"].take();
     for wish in wishes {
-        client.refused(&uris.chat, wish).await;
+        client.dispatch_rejected(&uris.chat, wish).await;
     }
     assert_eq!(client.subscribe(&uris.chat).await["activeTurn"], before);
 }
 
-async fn an_unknown_request_is_refused(case: Case) {
+async fn an_unknown_request_is_refused(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let mut other = request.clone();
     other["id"] = json!("nobody");
     let wishes = vec![completed(&other, "accept", both(&request)), draft(&other, 0, chosen(json!("red")))];
     untouched(&mut client, &uris, wishes).await;
-    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
     ended(&mut client, &uris).await;
-    client.refused(&uris.chat, completed(&request, "accept", both(&request))).await;
+    client.dispatch_rejected(&uris.chat, completed(&request, "accept", both(&request))).await;
 }
 
-async fn an_unknown_question_is_refused(case: Case) {
+async fn an_unknown_question_is_refused(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wish = json!({"type": "chat/inputAnswerChanged", "requestId": request["id"], "questionId": "nobody",
         "answer": chosen(json!("red"))});
     untouched(&mut client, &uris, vec![wish]).await;
-    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn an_answer_that_fits_no_question_is_refused(case: Case) {
+async fn an_answer_that_fits_no_question_is_refused(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wishes = vec![
         draft(&request, 0, chosen(json!("green"))),
@@ -193,10 +193,10 @@ async fn an_answer_that_fits_no_question_is_refused(case: Case) {
         completed(&request, "accept", json!({id(&request, 0): chosen(json!("green"))})),
     ];
     untouched(&mut client, &uris, wishes).await;
-    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn a_malformed_answer_is_refused(case: Case) {
+async fn a_malformed_answer_is_refused(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wishes = vec![
         draft(&request, 0, json!({"state": "submitted"})),
@@ -205,48 +205,48 @@ async fn a_malformed_answer_is_refused(case: Case) {
         json!({"type": "chat/inputCompleted", "requestId": request["id"]}),
     ];
     untouched(&mut client, &uris, wishes).await;
-    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn accepting_without_required_answers_is_refused(case: Case) {
+async fn accepting_without_required_answers_is_refused(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let required = request["questions"].as_array().unwrap().iter().any(|question| question["required"] == true);
     let wish = completed(&request, "accept", json!({}));
     let seq = client.dispatch(&uris.chat, wish).await;
-    let refused = client.echo(seq).await.get("rejectionReason").is_some();
+    let refused = client.wait_for_echo(seq).await.get("rejectionReason").is_some();
     assert_eq!(refused, required, "{request:#}");
     if refused {
-        client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+        client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
     }
     ended(&mut client, &uris).await;
 }
 
-async fn a_cancelled_turn_leaves_the_question_unanswered(case: Case) {
+async fn a_cancelled_turn_leaves_the_question_unanswered(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let state = client.subscribe(&uris.chat).await;
-    client.accepted(&uris.chat, cancel(state["activeTurn"]["id"].as_str().unwrap())).await;
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(state["activeTurn"]["id"].as_str().unwrap())).await;
     let turn = ended(&mut client, &uris).await;
     let part = turn["responseParts"].as_array().unwrap().iter().find(|part| part["kind"] == "inputRequest").unwrap();
     assert_eq!(part.get("response"), None, "{part:#}");
-    client.refused(&uris.chat, completed(&request, "accept", both(&request))).await;
+    client.dispatch_rejected(&uris.chat, completed(&request, "accept", both(&request))).await;
     assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().map_or(0, Vec::len), 0);
 }
 
-async fn a_plan_is_shown_and_answered(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn a_plan_is_shown_and_answered(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     let config = json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}});
-    client.accepted(&uris.session, config).await;
-    client.say(&uris.chat, r##"call ExitPlanMode {"plan":"# First this"}"##).await;
-    let request = client.action(&uris.chat, "chat/inputRequested").await["request"].take();
+    client.dispatch_accepted(&uris.session, config).await;
+    client.send_message(&uris.chat, r##"call ExitPlanMode {"plan":"# First this"}"##).await;
+    let request = client.wait_for_action(&uris.chat, "chat/inputRequested").await["request"].take();
     assert_eq!(request["message"], "# First this", "{request:#}");
     let answer = json!({"plan": chosen(json!("accept-edits"))});
-    client.accepted(&uris.chat, completed(&request, "accept", answer)).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "accept", answer)).await;
     ended(&mut client, &uris).await;
     let values = client.subscribe(&uris.session).await["config"]["values"].clone();
     assert_eq!(values["permissionMode"], "acceptEdits");
 }
 
-async fn no_client_can_ask(case: Case) {
+async fn no_client_can_ask(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wishes = vec![json!({"type": "chat/inputRequested", "request": {"id": "mine", "message": "Your password?"}})];
     untouched(&mut client, &uris, wishes).await;
@@ -254,8 +254,8 @@ async fn no_client_can_ask(case: Case) {
         json!({"type": "session/inputNeededSet", "request": {"id": "x", "kind": "chatInput", "chat": uris.chat}}),
         json!({"type": "session/inputNeededRemoved", "id": request["id"]}),
     ] {
-        client.refused(&uris.session, action).await;
+        client.dispatch_rejected(&uris.session, action).await;
     }
     assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().unwrap().len(), 1);
-    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }

@@ -1,8 +1,8 @@
 //! Terminals on the wire.
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake_with(Home::new(), &[("HOSTLER_TERMINAL_SHELL", "/bin/sh")]);
+area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_TERMINAL_SHELL", "/bin/sh")]);
     creating_a_terminal_answers_null,
     a_terminal_s_state_is_complete,
     the_same_name_twice_is_refused,
@@ -28,22 +28,22 @@ fn fresh() -> String {
     format!("ahp-terminal:/{}", Uuid::new_v4())
 }
 
-fn claim(client: &Client) -> Value {
+fn claim(client: &RecordingClient) -> Value {
     json!({"kind": "client", "clientId": client.id})
 }
 
 /// A terminal in the case's directory, and a client that hears it.
-async fn opened(case: &Case) -> (Client, String) {
-    let (mut client, _) = case.session().await;
+async fn opened(case: &ProtocolCase) -> (RecordingClient, String) {
+    let (mut client, _) = case.connect_with_session().await;
     let terminal = fresh();
     let params = json!({"channel": terminal, "claim": claim(&client), "cwd": case.uri("").trim_end_matches('/')});
-    assert_eq!(client.ok("createTerminal", params).await, Value::Null);
+    assert_eq!(client.call_ok("createTerminal", params).await, Value::Null);
     state(&mut client, &terminal).await;
     (client, terminal)
 }
 
-async fn state(client: &mut Client, terminal: &str) -> Value {
-    let mut snapshot = client.ok("subscribe", json!({"channel": terminal})).await["snapshot"].take();
+async fn state(client: &mut RecordingClient, terminal: &str) -> Value {
+    let mut snapshot = client.call_ok("subscribe", json!({"channel": terminal})).await["snapshot"].take();
     assert_eq!(snapshot["resource"], terminal);
     snapshot["state"].take()
 }
@@ -53,9 +53,9 @@ fn typed(data: &str) -> Value {
 }
 
 /// Hears until the shell has said this.
-async fn shows(client: &mut Client, terminal: &str, text: &str) {
+async fn shows(client: &mut RecordingClient, terminal: &str, text: &str) {
     loop {
-        let envelopes = client.envelopes(terminal);
+        let envelopes = client.received_envelopes(terminal);
         let said: String = envelopes
             .iter()
             .filter(|envelope| envelope["action"]["type"] == "terminal/data")
@@ -64,16 +64,16 @@ async fn shows(client: &mut Client, terminal: &str, text: &str) {
         if said.contains(text) {
             return;
         }
-        assert!(client.hear().await, "the host hung up");
+        assert!(client.receive().await, "the host hung up");
     }
 }
 
-async fn creating_a_terminal_answers_null(case: Case) {
+async fn creating_a_terminal_answers_null(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    assert_eq!(client.ok("disposeTerminal", json!({"channel": terminal})).await, Value::Null);
+    assert_eq!(client.call_ok("disposeTerminal", json!({"channel": terminal})).await, Value::Null);
 }
 
-async fn a_terminal_s_state_is_complete(case: Case) {
+async fn a_terminal_s_state_is_complete(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let now = state(&mut client, &terminal).await;
     assert_eq!((&now["lifecycle"]["status"], &now["claim"]), (&json!("running"), &claim(&client)), "{now:#}");
@@ -83,123 +83,123 @@ async fn a_terminal_s_state_is_complete(case: Case) {
     assert!(matches!(typed, ahp_types::state::SnapshotState::Terminal(_)), "{typed:?}");
 }
 
-async fn the_same_name_twice_is_refused(case: Case) {
+async fn the_same_name_twice_is_refused(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let params = json!({"channel": terminal, "claim": claim(&client)});
-    assert_eq!(client.code("createTerminal", params).await, -32010);
+    assert_eq!(client.call_error_code("createTerminal", params).await, -32010);
 }
 
-async fn an_unknown_terminal_cannot_be_subscribed(case: Case) {
-    let mut client = case.client().await;
-    let code = client.code("subscribe", json!({"channel": fresh()})).await;
+async fn an_unknown_terminal_cannot_be_subscribed(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let code = client.call_error_code("subscribe", json!({"channel": fresh()})).await;
     assert!([-32001, -32008].contains(&code), "{code}");
-    assert_eq!(client.code("disposeTerminal", json!({"channel": fresh()})).await, -32008);
+    assert_eq!(client.call_error_code("disposeTerminal", json!({"channel": fresh()})).await, -32008);
 }
 
-async fn what_is_typed_comes_out(case: Case) {
+async fn what_is_typed_comes_out(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    client.accepted(&terminal, typed("echo $((6*7)); pwd\n")).await;
+    client.dispatch_accepted(&terminal, typed("echo $((6*7)); pwd\n")).await;
     shows(&mut client, &terminal, &format!("42\r\n{}\r\n", case.dir.display())).await;
 }
 
-async fn what_is_typed_is_told_to_nobody(case: Case) {
+async fn what_is_typed_is_told_to_nobody(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    let mut other = case.client().await;
+    let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
     // A password, say: the shell does not show it either. What is typed first is shown, and must not look like the answer.
-    client.accepted(&terminal, typed("stty -echo; echo rea''dy\n")).await;
+    client.dispatch_accepted(&terminal, typed("stty -echo; echo rea''dy\n")).await;
     shows(&mut client, &terminal, "ready\r\n").await;
-    client.accepted(&terminal, typed("true horse-battery\n")).await;
-    client.accepted(&terminal, typed("echo over\n")).await;
+    client.dispatch_accepted(&terminal, typed("true horse-battery\n")).await;
+    client.dispatch_accepted(&terminal, typed("echo over\n")).await;
     shows(&mut other, &terminal, "over\r\n").await;
-    for heard in [&client.heard, &other.heard] {
+    for heard in [&client.received, &other.received] {
         assert!(!heard.iter().any(|message| message.to_string().contains("horse-battery")));
     }
 }
 
-async fn everybody_hears_the_output(case: Case) {
+async fn everybody_hears_the_output(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    let mut other = case.client().await;
+    let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
-    other.accepted(&terminal, typed("echo from-$((1+1))\n")).await;
+    other.dispatch_accepted(&terminal, typed("echo from-$((1+1))\n")).await;
     shows(&mut client, &terminal, "from-2").await;
     shows(&mut other, &terminal, "from-2").await;
 }
 
-async fn an_ended_terminal_stays_with_its_code(case: Case) {
+async fn an_ended_terminal_stays_with_its_code(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    client.accepted(&terminal, typed("exit 3\n")).await;
-    client.action(&terminal, "terminal/exited").await;
-    let now = state(&mut case.client().await, &terminal).await;
+    client.dispatch_accepted(&terminal, typed("exit 3\n")).await;
+    client.wait_for_action(&terminal, "terminal/exited").await;
+    let now = state(&mut case.connect_client().await, &terminal).await;
     assert_eq!(now["lifecycle"], json!({"status": "exited", "exitCode": 3}));
-    client.refused(&terminal, typed("x")).await;
+    client.dispatch_rejected(&terminal, typed("x")).await;
 }
 
-async fn a_disposed_terminal_is_gone(case: Case) {
+async fn a_disposed_terminal_is_gone(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    client.ok("disposeTerminal", json!({"channel": terminal})).await;
-    let code = client.code("subscribe", json!({"channel": terminal})).await;
+    client.call_ok("disposeTerminal", json!({"channel": terminal})).await;
+    let code = client.call_error_code("subscribe", json!({"channel": terminal})).await;
     assert!([-32001, -32008].contains(&code), "{code}");
     let params = json!({"channel": terminal, "claim": claim(&client)});
-    client.ok("createTerminal", params).await;
+    client.call_ok("createTerminal", params).await;
 }
 
-async fn the_root_lists_terminals(case: Case) {
-    let mut other = case.client().await;
+async fn the_root_lists_terminals(case: ProtocolCase) {
+    let mut other = case.connect_client().await;
     let (mut client, terminal) = opened(&case).await;
     let lists = |list: &Value| list.as_array().is_some_and(|all| all.iter().any(|one| one["resource"] == *terminal));
     let changed = |message: &Value| {
         message["params"]["action"]["type"] == "root/terminalsChanged"
             && lists(&message["params"]["action"]["terminals"])
     };
-    other.until(changed).await;
+    other.wait_for(changed).await;
     assert!(lists(&other.subscribe(ROOT).await["terminals"]));
-    client.ok("disposeTerminal", json!({"channel": terminal})).await;
+    client.call_ok("disposeTerminal", json!({"channel": terminal})).await;
     while lists(&other.subscribe(ROOT).await["terminals"]) {
-        other.envelope(ROOT, "root/terminalsChanged").await;
+        other.wait_for_envelope(ROOT, "root/terminalsChanged").await;
     }
-    other.agrees(ROOT).await;
+    other.assert_state_matches_host(ROOT).await;
 }
 
-async fn a_size_is_changed_by_anybody(case: Case) {
+async fn a_size_is_changed_by_anybody(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    let mut other = case.client().await;
+    let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
-    other.accepted(&terminal, json!({"type": "terminal/resized", "cols": 101, "rows": 33})).await;
-    client.action(&terminal, "terminal/resized").await;
-    client.accepted(&terminal, typed("stty size\n")).await;
+    other.dispatch_accepted(&terminal, json!({"type": "terminal/resized", "cols": 101, "rows": 33})).await;
+    client.wait_for_action(&terminal, "terminal/resized").await;
+    client.dispatch_accepted(&terminal, typed("stty size\n")).await;
     shows(&mut client, &terminal, "33 101").await;
 }
 
-async fn clearing_keeps_size_and_claim(case: Case) {
+async fn clearing_keeps_size_and_claim(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    client.accepted(&terminal, typed("echo some-$((1+1))\n")).await;
+    client.dispatch_accepted(&terminal, typed("echo some-$((1+1))\n")).await;
     shows(&mut client, &terminal, "some-2").await;
-    client.accepted(&terminal, json!({"type": "terminal/cleared"})).await;
+    client.dispatch_accepted(&terminal, json!({"type": "terminal/cleared"})).await;
     let now = state(&mut client, &terminal).await;
     assert!(!now["content"].to_string().contains("some-2"), "{now:#}");
     assert_eq!((&now["cols"], &now["claim"]), (&json!(80), &claim(&client)));
 }
 
-async fn a_title_is_changed(case: Case) {
+async fn a_title_is_changed(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    client.accepted(&terminal, json!({"type": "terminal/titleChanged", "title": "Mine"})).await;
+    client.dispatch_accepted(&terminal, json!({"type": "terminal/titleChanged", "title": "Mine"})).await;
     assert_eq!(state(&mut client, &terminal).await["title"], "Mine");
 }
 
-async fn a_claim_is_passed_on_by_its_holder_alone(case: Case) {
+async fn a_claim_is_passed_on_by_its_holder_alone(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
-    let mut other = case.client().await;
+    let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
     let claimed = |claim: Value| json!({"type": "terminal/claimed", "claim": claim});
     let (mine, theirs) = (claim(&client), claim(&other));
-    other.refused(&terminal, claimed(theirs.clone())).await;
-    client.accepted(&terminal, claimed(theirs.clone())).await;
-    client.refused(&terminal, claimed(mine)).await;
+    other.dispatch_rejected(&terminal, claimed(theirs.clone())).await;
+    client.dispatch_accepted(&terminal, claimed(theirs.clone())).await;
+    client.dispatch_rejected(&terminal, claimed(mine)).await;
     assert_eq!(state(&mut client, &terminal).await["claim"], theirs);
 }
 
-async fn nobody_says_what_a_shell_says(case: Case) {
+async fn nobody_says_what_a_shell_says(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     for action in [
         json!({"type": "terminal/data", "data": "forged"}),
@@ -209,22 +209,22 @@ async fn nobody_says_what_a_shell_says(case: Case) {
         json!({"type": "terminal/commandExecuted"}),
         json!({"type": "terminal/commandFinished"}),
     ] {
-        client.refused(&terminal, action).await;
+        client.dispatch_rejected(&terminal, action).await;
     }
     let now = state(&mut client, &terminal).await;
     assert!(now["lifecycle"]["status"] == "running" && !now["content"].to_string().contains("forged"), "{now:#}");
 }
 
-async fn a_directory_out_of_reach_is_refused(case: Case) {
-    let mut client = case.client().await;
+async fn a_directory_out_of_reach_is_refused(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let wish = |cwd: String| json!({"channel": fresh(), "claim": claim(&client), "cwd": cwd});
-    let (outside, nonsense) = (wish(file_uri(&case.stage.home.path("claude"))), wish("nonsense".into()));
-    assert_eq!(client.code("createTerminal", outside).await, -32009);
-    assert_eq!(client.code("createTerminal", nonsense).await, -32602);
+    let (outside, nonsense) = (wish(file_uri(&case.fixture.home.path("claude"))), wish("nonsense".into()));
+    assert_eq!(client.call_error_code("createTerminal", outside).await, -32009);
+    assert_eq!(client.call_error_code("createTerminal", nonsense).await, -32602);
 }
 
-async fn malformed_terminals_are_invalid(case: Case) {
-    let mut client = case.client().await;
+async fn malformed_terminals_are_invalid(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let own = claim(&client);
     for params in [
         json!({"channel": fresh()}),
@@ -235,11 +235,11 @@ async fn malformed_terminals_are_invalid(case: Case) {
         json!({"channel": fresh(), "claim": own, "rows": 1_000_000}),
         json!({"channel": fresh(), "claim": own, "name": 7}),
     ] {
-        assert_eq!(client.code("createTerminal", params.clone()).await, -32602, "{params}");
+        assert_eq!(client.call_error_code("createTerminal", params.clone()).await, -32602, "{params}");
     }
 }
 
-async fn malformed_wishes_for_terminals_are_refused(case: Case) {
+async fn malformed_wishes_for_terminals_are_refused(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     for action in [
         json!({"type": "terminal/input"}),
@@ -249,17 +249,17 @@ async fn malformed_wishes_for_terminals_are_refused(case: Case) {
         json!({"type": "terminal/titleChanged", "title": ""}),
         json!({"type": "terminal/fromTheFuture"}),
         json!({"type": "session/titleChanged", "title": "x"}),
-        turn("hello"),
+        turn_started_action("hello"),
     ] {
-        client.refused(&terminal, action).await;
+        client.dispatch_rejected(&terminal, action).await;
     }
 }
 
-async fn a_terminal_outlives_its_creator(case: Case) {
+async fn a_terminal_outlives_its_creator(case: ProtocolCase) {
     let (client, terminal) = opened(&case).await;
     drop(client);
-    let mut other = case.client().await;
+    let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
-    other.accepted(&terminal, typed("echo still-$((1+1))\n")).await;
+    other.dispatch_accepted(&terminal, typed("echo still-$((1+1))\n")).await;
     shows(&mut other, &terminal, "still-2").await;
 }

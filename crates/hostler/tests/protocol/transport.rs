@@ -5,9 +5,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake();
+area! { HostFixture::with_fake_agent();
     a_token_in_the_query_opens_the_door,
     a_bearer_in_the_header_opens_it_too,
     a_missing_token_is_403,
@@ -40,8 +40,8 @@ area! { Stage::fake();
 }
 
 /// An HTTP request for a socket; answers its status line.
-async fn upgrade(case: &Case, path: &str, headers: &[(&str, &str)]) -> String {
-    let port = case.stage.host.port;
+async fn upgrade(case: &ProtocolCase, path: &str, headers: &[(&str, &str)]) -> String {
+    let port = case.fixture.host.port;
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let mut head = format!("GET {path} HTTP/1.1\r\n");
     if !headers.iter().any(|(name, _)| *name == "Host") {
@@ -60,48 +60,48 @@ async fn upgrade(case: &Case, path: &str, headers: &[(&str, &str)]) -> String {
     String::from_utf8_lossy(&answer).lines().next().unwrap().to_owned()
 }
 
-async fn status(case: &Case, path: &str, headers: &[(&str, &str)]) -> u16 {
+async fn status(case: &ProtocolCase, path: &str, headers: &[(&str, &str)]) -> u16 {
     let line = upgrade(case, path, headers).await;
     line.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-fn with_token(case: &Case) -> String {
-    format!("/?tkn={}", case.stage.host.token())
+fn with_token(case: &ProtocolCase) -> String {
+    format!("/?tkn={}", case.fixture.host.token())
 }
 
-async fn a_token_in_the_query_opens_the_door(case: Case) {
+async fn a_token_in_the_query_opens_the_door(case: ProtocolCase) {
     assert_eq!(status(&case, &with_token(&case), &[]).await, 101);
 }
 
-async fn a_bearer_in_the_header_opens_it_too(case: Case) {
-    let bearer = format!("Bearer {}", case.stage.host.token());
+async fn a_bearer_in_the_header_opens_it_too(case: ProtocolCase) {
+    let bearer = format!("Bearer {}", case.fixture.host.token());
     assert_eq!(status(&case, "/", &[("Authorization", &bearer)]).await, 101);
     assert_eq!(status(&case, "/", &[("Authorization", "Bearer x")]).await, 403);
 }
 
-async fn a_missing_token_is_403(case: Case) {
+async fn a_missing_token_is_403(case: ProtocolCase) {
     assert_eq!(status(&case, "/", &[]).await, 403);
     assert_eq!(status(&case, "/?tkn=", &[]).await, 403);
 }
 
-async fn a_wrong_token_is_403(case: Case) {
+async fn a_wrong_token_is_403(case: ProtocolCase) {
     assert_eq!(status(&case, "/?tkn=wrong", &[]).await, 403);
     assert_eq!(status(&case, &format!("{}x", with_token(&case)), &[]).await, 403);
 }
 
-async fn a_token_given_twice_is_403(case: Case) {
-    let twice = format!("{}&tkn={}", with_token(&case), case.stage.host.token());
+async fn a_token_given_twice_is_403(case: ProtocolCase) {
+    let twice = format!("{}&tkn={}", with_token(&case), case.fixture.host.token());
     assert_eq!(status(&case, &twice, &[]).await, 403);
 }
 
-async fn a_page_of_another_origin_is_403(case: Case) {
+async fn a_page_of_another_origin_is_403(case: ProtocolCase) {
     let path = with_token(&case);
     for origin in ["https://evil.example", "null", "http://127.0.0.1:1"] {
         assert_eq!(status(&case, &path, &[("Origin", origin)]).await, 403, "{origin}");
     }
 }
 
-async fn the_editor_s_own_origin_is_let_in(case: Case) {
+async fn the_editor_s_own_origin_is_let_in(case: ProtocolCase) {
     let path = with_token(&case);
     for origin in ["vscode-file://vscode-app", "vscode-webview://abc"] {
         assert_eq!(status(&case, &path, &[("Origin", origin)]).await, 101, "{origin}");
@@ -109,38 +109,38 @@ async fn the_editor_s_own_origin_is_let_in(case: Case) {
     }
 }
 
-async fn another_name_of_the_host_is_403(case: Case) {
+async fn another_name_of_the_host_is_403(case: ProtocolCase) {
     assert_eq!(status(&case, &with_token(&case), &[("Host", "evil.example")]).await, 403);
     assert_eq!(status(&case, &with_token(&case), &[("Host", "localhost:1")]).await, 101);
 }
 
-async fn an_ordinary_request_gets_the_page_which_holds_no_secret(case: Case) {
-    let port = case.stage.host.port;
+async fn an_ordinary_request_gets_the_page_which_holds_no_secret(case: ProtocolCase) {
+    let port = case.fixture.host.port;
     let answer = reqwest::get(format!("http://127.0.0.1:{port}{}", with_token(&case))).await.unwrap();
     // A binary that was built without the page says so.
     assert!([200, 503].contains(&answer.status().as_u16()), "{}", answer.status());
     let body = answer.text().await.unwrap();
-    assert!(!body.trim().is_empty() && !body.contains(case.stage.host.token()));
+    assert!(!body.trim().is_empty() && !body.contains(case.fixture.host.token()));
 }
 
-async fn every_path_is_served(case: Case) {
+async fn every_path_is_served(case: ProtocolCase) {
     for path in ["/", "/anything", "/a/b/c.html"] {
-        let path = format!("{path}?x=1&tkn={}", case.stage.host.token());
+        let path = format!("{path}?x=1&tkn={}", case.fixture.host.token());
         assert_eq!(status(&case, &path, &[]).await, 101, "{path}");
     }
 }
 
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<TcpStream>>;
 
-async fn socket(case: &Case) -> Socket {
+async fn socket(case: &ProtocolCase) -> Socket {
     tokio_tungstenite::connect_async(case.url()).await.unwrap().0
 }
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-async fn answers_are_text_frames_of_one_json_object(case: Case) {
+async fn answers_are_text_frames_of_one_json_object(case: ProtocolCase) {
     let mut socket = socket(&case).await;
-    let hello = case.stranger().await.hello(&[ROOT]);
+    let hello = case.connect_uninitialized().await.initialize_params(&[ROOT]);
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello});
     for text in [PING.to_owned(), "{".to_owned(), hello.to_string()] {
         socket.send(Message::Text(text.into())).await.unwrap();
@@ -151,7 +151,7 @@ async fn answers_are_text_frames_of_one_json_object(case: Case) {
     }
 }
 
-async fn a_binary_frame_is_read_like_text(case: Case) {
+async fn a_binary_frame_is_read_like_text(case: ProtocolCase) {
     let mut socket = socket(&case).await;
     socket.send(Message::Binary(PING.as_bytes().to_vec().into())).await.unwrap();
     let frame = socket.next().await.unwrap().unwrap();
@@ -161,7 +161,7 @@ async fn a_binary_frame_is_read_like_text(case: Case) {
     assert!(matches!(&frame, Message::Text(text) if text.contains("-32700")), "{frame:?}");
 }
 
-async fn a_message_in_pieces_is_one_message(case: Case) {
+async fn a_message_in_pieces_is_one_message(case: ProtocolCase) {
     use tokio_tungstenite::tungstenite::protocol::frame::Frame;
     use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
     let mut socket = socket(&case).await;
@@ -175,14 +175,14 @@ async fn a_message_in_pieces_is_one_message(case: Case) {
     assert!(matches!(&frame, Message::Text(text) if text.contains("\"id\":1")), "{frame:?}");
 }
 
-async fn a_websocket_ping_is_answered_with_its_bytes(case: Case) {
+async fn a_websocket_ping_is_answered_with_its_bytes(case: ProtocolCase) {
     let mut socket = socket(&case).await;
     socket.send(Message::Ping(b"are you there".to_vec().into())).await.unwrap();
     let frame = socket.next().await.unwrap().unwrap();
     assert_eq!(frame, Message::Pong(b"are you there".to_vec().into()));
 }
 
-async fn a_close_is_answered_with_a_close(case: Case) {
+async fn a_close_is_answered_with_a_close(case: ProtocolCase) {
     let mut socket = socket(&case).await;
     socket.close(None).await.unwrap();
     loop {
@@ -195,121 +195,121 @@ async fn a_close_is_answered_with_a_close(case: Case) {
 }
 
 /// The error that a text is answered with, and the id beside it.
-async fn error(client: &mut Client, text: &str) -> (i64, Value) {
-    client.text(text).await;
-    let message = client.until(|message| message.get("error").is_some()).await;
-    sentence(&message["error"]["message"]);
+async fn error(client: &mut RecordingClient, text: &str) -> (i64, Value) {
+    client.send_text(text).await;
+    let message = client.wait_for(|message| message.get("error").is_some()).await;
+    assert_readable_sentence(&message["error"]["message"]);
     (message["error"]["code"].as_i64().unwrap(), message["id"].clone())
 }
 
-async fn no_json_is_a_parse_error_without_an_id(case: Case) {
-    for mut client in [case.stranger().await, case.client().await] {
+async fn no_json_is_a_parse_error_without_an_id(case: ProtocolCase) {
+    for mut client in [case.connect_uninitialized().await, case.connect_client().await] {
         for text in ["{", "hello", "", "{\"id\":1,\"method\":\"ping\"} trailing", "\u{feff}{}"] {
             assert_eq!(error(&mut client, text).await, (-32700, Value::Null), "{text:?}");
         }
-        client.ok("ping", json!({})).await;
+        client.call_ok("ping", json!({})).await;
     }
 }
 
-async fn a_batch_is_an_invalid_request(case: Case) {
-    for mut client in [case.stranger().await, case.client().await] {
+async fn a_batch_is_an_invalid_request(case: ProtocolCase) {
+    for mut client in [case.connect_uninitialized().await, case.connect_client().await] {
         assert_eq!(error(&mut client, &format!("[{PING}]")).await, (-32600, Value::Null));
         assert_eq!(error(&mut client, "[]").await, (-32600, Value::Null));
     }
 }
 
-async fn a_scalar_is_an_invalid_request(case: Case) {
-    let mut client = case.client().await;
+async fn a_scalar_is_an_invalid_request(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for text in ["7", "\"ping\"", "null", "true"] {
         assert_eq!(error(&mut client, text).await, (-32600, Value::Null), "{text}");
     }
 }
 
-async fn a_message_without_a_method_is_an_invalid_request(case: Case) {
-    let mut client = case.client().await;
+async fn a_message_without_a_method_is_an_invalid_request(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     assert_eq!(error(&mut client, r#"{"jsonrpc":"2.0","id":77}"#).await, (-32600, json!(77)));
     assert_eq!(error(&mut client, "{}").await, (-32600, Value::Null));
 }
 
-async fn a_method_that_is_no_string_is_an_invalid_request(case: Case) {
-    let mut client = case.client().await;
+async fn a_method_that_is_no_string_is_an_invalid_request(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for method in ["7", "null", "{}", "[\"ping\"]"] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":78,"method":{method}}}"#);
         assert_eq!(error(&mut client, &text).await, (-32600, json!(78)), "{method}");
     }
 }
 
-async fn ids_come_back_as_they_were(case: Case) {
-    let mut client = case.client().await;
+async fn ids_come_back_as_they_were(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for id in [json!(0), json!(9_007_199_254_740_993_u64), json!(-1), json!("seven"), json!(""), json!("ü\n\"")] {
-        client.text(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string()).await;
-        let answer = client.until(|message| message["id"] == id).await;
+        client.send_text(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string()).await;
+        let answer = client.wait_for(|message| message["id"] == id).await;
         assert_eq!(answer, json!({"jsonrpc": "2.0", "id": id, "result": null}));
     }
 }
 
-async fn a_null_id_is_a_notification(case: Case) {
-    let mut client = case.client().await;
-    client.text(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#).await;
-    client.ok("ping", json!({})).await;
-    let answers = client.heard.iter().filter(|message| message.get("method").is_none()).count();
-    assert_eq!(answers, 2, "those to initialize and to the second ping: {:#?}", client.heard);
+async fn a_null_id_is_a_notification(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    client.send_text(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#).await;
+    client.call_ok("ping", json!({})).await;
+    let answers = client.received.iter().filter(|message| message.get("method").is_none()).count();
+    assert_eq!(answers, 2, "those to initialize and to the second ping: {:#?}", client.received);
 }
 
-async fn a_null_result_is_written_out(case: Case) {
-    let mut client = case.client().await;
+async fn a_null_result_is_written_out(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let id = client.request("ping", json!({"channel": ROOT})).await;
-    let answer = client.until(|message| message["id"] == id).await;
+    let answer = client.wait_for(|message| message["id"] == id).await;
     assert_eq!(answer.get("result"), Some(&Value::Null));
     assert_eq!(answer.get("error"), None);
 }
 
-async fn an_absent_params_object_is_an_empty_one(case: Case) {
-    let mut client = case.client().await;
-    client.text(r#"{"jsonrpc":"2.0","id":900,"method":"listSessions"}"#).await;
-    assert!(client.answer(900).await.unwrap()["items"].is_array());
+async fn an_absent_params_object_is_an_empty_one(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    client.send_text(r#"{"jsonrpc":"2.0","id":900,"method":"listSessions"}"#).await;
+    assert!(client.wait_for_response(900).await.unwrap()["items"].is_array());
 }
 
-async fn params_that_are_no_object_are_invalid(case: Case) {
-    let mut client = case.client().await;
+async fn params_that_are_no_object_are_invalid(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for params in [json!(7), json!([1, 2]), json!("x"), json!(true)] {
-        assert_eq!(client.code("listSessions", params.clone()).await, -32602, "{params}");
-        assert_eq!(client.code("subscribe", params.clone()).await, -32602, "{params}");
+        assert_eq!(client.call_error_code("listSessions", params.clone()).await, -32602, "{params}");
+        assert_eq!(client.call_error_code("subscribe", params.clone()).await, -32602, "{params}");
     }
 }
 
-async fn a_thousand_requests_in_a_row_are_all_answered(case: Case) {
-    let mut client = case.client().await;
+async fn a_thousand_requests_in_a_row_are_all_answered(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let mut ids = Vec::new();
     for number in 0..1000 {
         let method = if number % 2 == 0 { "ping" } else { "no/such/method" };
         ids.push(client.request(method, json!({})).await);
     }
     for (number, id) in ids.into_iter().enumerate() {
-        assert_eq!(client.answer(id).await.is_ok(), number % 2 == 0);
+        assert_eq!(client.wait_for_response(id).await.is_ok(), number % 2 == 0);
     }
 }
 
-async fn a_slow_request_does_not_hold_up_a_quick_one(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn a_slow_request_does_not_hold_up_a_quick_one(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     // A sub-agent's chat may begin at any moment, so this one waits for some seconds.
     let soon = uris.chat.replace("//default/", "//subagent/") + "/call";
     let slow = client.request("subscribe", json!({"channel": soon})).await;
-    client.ok("ping", json!({})).await;
-    assert!(!client.heard.iter().any(|message| message["id"] == slow), "{:#?}", client.heard);
-    assert_eq!(client.answer(slow).await.unwrap_err()["code"], -32001);
+    client.call_ok("ping", json!({})).await;
+    assert!(!client.received.iter().any(|message| message["id"] == slow), "{:#?}", client.received);
+    assert_eq!(client.wait_for_response(slow).await.unwrap_err()["code"], -32001);
 }
 
-async fn an_answer_to_nothing_is_ignored(case: Case) {
-    let mut client = case.client().await;
-    client.text(r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#).await;
-    client.text(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"no"}}"#).await;
-    client.text(r#"{"jsonrpc":"2.0","id":null,"error":7}"#).await;
-    client.ok("ping", json!({})).await;
+async fn an_answer_to_nothing_is_ignored(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    client.send_text(r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#).await;
+    client.send_text(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"no"}}"#).await;
+    client.send_text(r#"{"jsonrpc":"2.0","id":null,"error":7}"#).await;
+    client.call_ok("ping", json!({})).await;
 }
 
-async fn ping_needs_no_initialize(case: Case) {
-    let mut client = case.stranger().await;
-    assert_eq!(client.ok("ping", json!({})).await, Value::Null);
-    assert_eq!(client.ok("ping", json!({"channel": ROOT})).await, Value::Null);
+async fn ping_needs_no_initialize(case: ProtocolCase) {
+    let mut client = case.connect_uninitialized().await;
+    assert_eq!(client.call_ok("ping", json!({})).await, Value::Null);
+    assert_eq!(client.call_ok("ping", json!({"channel": ROOT})).await, Value::Null);
 }

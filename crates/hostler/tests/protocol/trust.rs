@@ -1,8 +1,8 @@
 //! Workspace trust: what a folder brings is listed, decided about by its fingerprint, and asked about in the turn.
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake();
+area! { HostFixture::with_fake_agent();
     nothing_is_decided_in_the_beginning,
     a_folder_without_configuration_is_empty,
     a_folder_is_named_by_path_or_uri,
@@ -21,7 +21,7 @@ area! { Stage::fake();
     a_decision_of_another_client_answers_the_question,
 }
 
-impl Case {
+impl ProtocolCase {
     fn directory(&self) -> String {
         std::fs::canonicalize(&self.dir).unwrap().to_str().unwrap().to_owned()
     }
@@ -29,7 +29,7 @@ impl Case {
     /// Gives the folder a configuration of its own.
     fn configure(&self) {
         std::fs::create_dir_all(self.dir.join(".claude")).unwrap();
-        self.write(
+        self.write_file(
             ".claude/settings.json",
             r#"{"env": {"STAGE": "test"}, "permissions": {"allow": ["Bash(make all)"]}}"#,
         );
@@ -44,133 +44,140 @@ impl Case {
     }
 }
 
-async fn nothing_is_decided_in_the_beginning(case: Case) {
-    let mut client = case.client().await;
-    let list = client.ok("hostler/listTrust", json!({"channel": ROOT})).await;
+async fn nothing_is_decided_in_the_beginning(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let list = client.call_ok("hostler/listTrust", json!({"channel": ROOT})).await;
     assert_eq!(list["trustedFolders"], json!([]));
     let items = list["items"].as_array().unwrap();
     assert!(items.iter().all(|item| item["path"] != case.directory()), "{list}");
 }
 
-async fn a_folder_without_configuration_is_empty(case: Case) {
-    let mut client = case.client().await;
-    let report = client.ok("hostler/checkTrust", case.about()).await;
+async fn a_folder_without_configuration_is_empty(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let report = client.call_ok("hostler/checkTrust", case.about()).await;
     let expected =
         json!({"directory": case.directory(), "state": "empty", "configuration": {"fingerprint": "", "items": []}});
     assert_eq!(report, expected);
 }
 
-async fn a_folder_is_named_by_path_or_uri(case: Case) {
-    let mut client = case.client().await;
-    let by_path = client.ok("hostler/checkTrust", case.about()).await;
-    let by_uri = client.ok("hostler/checkTrust", json!({"channel": ROOT, "directory": file_uri(&case.dir)})).await;
+async fn a_folder_is_named_by_path_or_uri(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let by_path = client.call_ok("hostler/checkTrust", case.about()).await;
+    let by_uri = client.call_ok("hostler/checkTrust", json!({"channel": ROOT, "directory": file_uri(&case.dir)})).await;
     assert_eq!(by_path, by_uri);
 }
 
-async fn a_missing_folder_is_32008(case: Case) {
-    let mut client = case.client().await;
+async fn a_missing_folder_is_32008(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let missing = case.dir.join("missing").to_str().unwrap().to_owned();
-    assert_eq!(client.code("hostler/checkTrust", json!({"channel": ROOT, "directory": missing})).await, -32008);
+    assert_eq!(
+        client.call_error_code("hostler/checkTrust", json!({"channel": ROOT, "directory": missing})).await,
+        -32008
+    );
 }
 
-async fn a_relative_folder_is_32602(case: Case) {
-    let mut client = case.client().await;
+async fn a_relative_folder_is_32602(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for method in ["hostler/checkTrust", "hostler/removeTrust"] {
-        assert_eq!(client.code(method, json!({"channel": ROOT, "directory": "."})).await, -32602, "{method}");
+        assert_eq!(
+            client.call_error_code(method, json!({"channel": ROOT, "directory": "."})).await,
+            -32602,
+            "{method}"
+        );
     }
 }
 
-async fn trust_of_an_unknown_provider_is_32002(case: Case) {
-    let mut client = case.client().await;
+async fn trust_of_an_unknown_provider_is_32002(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let mut about = case.about();
     about["provider"] = json!("unknown");
-    assert_eq!(client.code("hostler/checkTrust", about).await, -32002);
+    assert_eq!(client.call_error_code("hostler/checkTrust", about).await, -32002);
 }
 
-async fn a_missing_directory_is_32602(case: Case) {
-    let mut client = case.client().await;
+async fn a_missing_directory_is_32602(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     for method in ["hostler/checkTrust", "hostler/setTrust", "hostler/removeTrust"] {
-        assert_eq!(client.code(method, json!({"channel": ROOT})).await, -32602, "{method}");
+        assert_eq!(client.call_error_code(method, json!({"channel": ROOT})).await, -32602, "{method}");
     }
 }
 
-async fn an_unknown_decision_is_32602(case: Case) {
-    let mut client = case.client().await;
-    assert_eq!(client.code("hostler/setTrust", case.decide("yes", &json!(""))).await, -32602);
+async fn an_unknown_decision_is_32602(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    assert_eq!(client.call_error_code("hostler/setTrust", case.decide("yes", &json!(""))).await, -32602);
 }
 
-async fn a_missing_fingerprint_is_32602(case: Case) {
-    let mut client = case.client().await;
-    assert_eq!(client.code("hostler/setTrust", case.decide("trust", &Value::Null)).await, -32602);
+async fn a_missing_fingerprint_is_32602(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    assert_eq!(client.call_error_code("hostler/setTrust", case.decide("trust", &Value::Null)).await, -32602);
 }
 
-async fn a_fingerprint_that_is_not_the_current_one_is_32011(case: Case) {
-    let mut client = case.client().await;
+async fn a_fingerprint_that_is_not_the_current_one_is_32011(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
     let error = client.call("hostler/setTrust", case.decide("trust", &json!("stale"))).await.unwrap_err();
     assert_eq!(error["code"], -32011);
     assert!(error["message"].as_str().unwrap().contains("has changed; look at it again"), "{error}");
 }
 
-async fn nothing_is_removed_where_nothing_was_decided(case: Case) {
-    let mut client = case.client().await;
-    assert_eq!(client.ok("hostler/removeTrust", case.about()).await, json!({"removed": false}));
+async fn nothing_is_removed_where_nothing_was_decided(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    assert_eq!(client.call_ok("hostler/removeTrust", case.about()).await, json!({"removed": false}));
 }
 
-async fn what_a_folder_brings_is_listed(case: Case) {
+async fn what_a_folder_brings_is_listed(case: ProtocolCase) {
     case.configure();
-    let mut client = case.client().await;
-    let report = client.ok("hostler/checkTrust", case.about()).await;
+    let mut client = case.connect_client().await;
+    let report = client.call_ok("hostler/checkTrust", case.about()).await;
     assert_eq!(report["state"], "undecided");
     let kinds: Vec<_> = report["configuration"]["items"].as_array().unwrap().iter().map(|item| &item["kind"]).collect();
     assert!(kinds.contains(&&json!("environment")) && kinds.contains(&&json!("permissionRule")), "{report}");
 }
 
-async fn a_decision_is_listed_and_removed(case: Case) {
+async fn a_decision_is_listed_and_removed(case: ProtocolCase) {
     case.configure();
-    let mut client = case.client().await;
-    let seen = client.ok("hostler/checkTrust", case.about()).await;
+    let mut client = case.connect_client().await;
+    let seen = client.call_ok("hostler/checkTrust", case.about()).await;
     let decide = case.decide("trust", &seen["configuration"]["fingerprint"]);
-    let report = client.ok("hostler/setTrust", decide.clone()).await;
+    let report = client.call_ok("hostler/setTrust", decide.clone()).await;
     assert_eq!((&report["state"], &report["trustedBy"]), (&json!("trusted"), &json!("person")));
-    let list = client.ok("hostler/listTrust", json!({"channel": ROOT})).await;
+    let list = client.call_ok("hostler/listTrust", json!({"channel": ROOT})).await;
     let listed =
         list["items"].as_array().unwrap().iter().find(|item| item["path"] == case.directory()).unwrap().clone();
     assert_eq!((&listed["decision"], &listed["items"]), (&json!("trust"), &seen["configuration"]["items"]));
     // What was trusted is what was there: a changed file is another configuration.
-    case.write(".claude/settings.json", r#"{"env": {"STAGE": "other"}}"#);
-    let changed = client.ok("hostler/checkTrust", case.about()).await;
+    case.write_file(".claude/settings.json", r#"{"env": {"STAGE": "other"}}"#);
+    let changed = client.call_ok("hostler/checkTrust", case.about()).await;
     assert_eq!(changed["state"], "changed");
     assert!(
         !changed["difference"]["changed"].as_array().unwrap().is_empty()
             || !changed["difference"]["added"].as_array().unwrap().is_empty(),
         "{changed}"
     );
-    assert_eq!(client.code("hostler/setTrust", decide).await, -32011);
-    assert_eq!(client.ok("hostler/removeTrust", case.about()).await, json!({"removed": true}));
-    assert_eq!(client.ok("hostler/checkTrust", case.about()).await["state"], "undecided");
+    assert_eq!(client.call_error_code("hostler/setTrust", decide).await, -32011);
+    assert_eq!(client.call_ok("hostler/removeTrust", case.about()).await, json!({"removed": true}));
+    assert_eq!(client.call_ok("hostler/checkTrust", case.about()).await["state"], "undecided");
 }
 
-async fn home_is_not_trusted_by_the_way(case: Case) {
-    let mut client = case.client().await;
-    let home = case.stage.home.path("home").to_str().unwrap().to_owned();
-    let seen = client.ok("hostler/checkTrust", json!({"channel": ROOT, "directory": home})).await;
+async fn home_is_not_trusted_by_the_way(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let home = case.fixture.home.path("home").to_str().unwrap().to_owned();
+    let seen = client.call_ok("hostler/checkTrust", json!({"channel": ROOT, "directory": home})).await;
     let fingerprint = &seen["configuration"]["fingerprint"];
     for decision in ["trust", "trustSubfolders"] {
         let wish = json!({"channel": ROOT, "directory": home, "decision": decision, "fingerprint": fingerprint});
-        assert_eq!(client.code("hostler/setTrust", wish).await, -32602, "{decision}");
+        assert_eq!(client.call_error_code("hostler/setTrust", wish).await, -32602, "{decision}");
     }
 }
 
 /// Sends a message into a folder that is asked about; answers the turn and the request.
-async fn asked(client: &mut Client, uris: &Uris) -> Value {
-    client.say(&uris.chat, "hello").await;
-    let needed = client.action(&uris.session, "session/inputNeededSet").await;
+async fn asked(client: &mut RecordingClient, uris: &CaseUris) -> Value {
+    client.send_message(&uris.chat, "hello").await;
+    let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await;
     needed["request"]["request"].clone()
 }
 
-async fn a_turn_waits_for_the_decision_and_goes_on(case: Case) {
+async fn a_turn_waits_for_the_decision_and_goes_on(case: ProtocolCase) {
     case.configure();
-    let (mut client, uris) = case.session().await;
+    let (mut client, uris) = case.connect_with_session().await;
     let request = asked(&mut client, &uris).await;
     let options: Vec<_> =
         request["questions"][0]["options"].as_array().unwrap().iter().map(|option| &option["id"]).collect();
@@ -178,21 +185,21 @@ async fn a_turn_waits_for_the_decision_and_goes_on(case: Case) {
     let answers = json!({"folder": {"state": "submitted", "value": {"kind": "selected", "value": "restrict"}}});
     let completed =
         json!({"type": "chat/inputCompleted", "requestId": request["id"], "response": "accept", "answers": answers});
-    client.accepted(&uris.chat, completed).await;
-    client.action(&uris.chat, "chat/turnComplete").await;
+    client.dispatch_accepted(&uris.chat, completed).await;
+    client.wait_for_action(&uris.chat, "chat/turnComplete").await;
     let session = client.subscribe(&uris.session).await;
     assert_eq!(session["_meta"]["hostler"]["trust"]["state"], "restricted");
-    assert_eq!(client.ok("hostler/checkTrust", case.about()).await["state"], "restricted");
+    assert_eq!(client.call_ok("hostler/checkTrust", case.about()).await["state"], "restricted");
 }
 
-async fn a_decision_of_another_client_answers_the_question(case: Case) {
+async fn a_decision_of_another_client_answers_the_question(case: ProtocolCase) {
     case.configure();
-    let (mut client, uris) = case.session().await;
+    let (mut client, uris) = case.connect_with_session().await;
     asked(&mut client, &uris).await;
-    let mut other = case.client().await;
-    let seen = other.ok("hostler/checkTrust", case.about()).await;
+    let mut other = case.connect_client().await;
+    let seen = other.call_ok("hostler/checkTrust", case.about()).await;
     let decide = case.decide("restrict", &seen["configuration"]["fingerprint"]);
-    assert_eq!(other.ok("hostler/setTrust", decide).await["state"], "restricted");
-    client.action(&uris.session, "session/inputNeededRemoved").await;
-    client.action(&uris.chat, "chat/turnComplete").await;
+    assert_eq!(other.call_ok("hostler/setTrust", decide).await["state"], "restricted");
+    client.wait_for_action(&uris.session, "session/inputNeededRemoved").await;
+    client.wait_for_action(&uris.chat, "chat/turnComplete").await;
 }

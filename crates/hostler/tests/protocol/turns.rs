@@ -1,8 +1,8 @@
 //! Turns: how they stream, end, are cancelled, fail, and what their ids are.
 
-use super::kit::*;
+use super::harness::*;
 
-area! { Stage::fake();
+area! { HostFixture::with_fake_agent();
     a_turn_is_echoed_started_streamed_and_completed,
     a_part_is_there_before_its_first_delta,
     deltas_make_up_the_text,
@@ -44,9 +44,9 @@ area! { Stage::fake();
 }
 
 /// The kinds of actions that were heard on a chat since its first turn, doubles in a row left out.
-fn kinds(client: &Client, chat: &str) -> Vec<String> {
+fn kinds(client: &RecordingClient, chat: &str) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
-    for envelope in client.envelopes(chat) {
+    for envelope in client.received_envelopes(chat) {
         let kind = envelope["action"]["type"].as_str().unwrap().to_owned();
         if kinds.last() != Some(&kind) {
             kinds.push(kind);
@@ -55,9 +55,9 @@ fn kinds(client: &Client, chat: &str) -> Vec<String> {
     kinds
 }
 
-async fn a_turn_is_echoed_started_streamed_and_completed(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "deltas 3").await;
+async fn a_turn_is_echoed_started_streamed_and_completed(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "deltas 3").await;
     let mut kinds = kinds(&client, &uris.chat);
     kinds.retain(|kind| {
         !["chat/activityChanged", "chat/isReadChanged", "session/titleChanged"].contains(&kind.as_str())
@@ -65,17 +65,17 @@ async fn a_turn_is_echoed_started_streamed_and_completed(case: Case) {
     assert_eq!(kinds.first().unwrap(), "chat/turnStarted");
     let rest: Vec<_> = kinds.iter().skip(1).map(String::as_str).filter(|kind| *kind != "chat/usage").collect();
     assert_eq!(rest, ["chat/responsePart", "chat/delta", "chat/turnComplete"]);
-    assert_eq!((&turn["state"], words(&turn)), (&json!("complete"), "d0 d1 d2 ".to_owned()));
-    client.agrees(&uris.chat).await;
-    client.agrees(&uris.session).await;
+    assert_eq!((&turn["state"], markdown_text(&turn)), (&json!("complete"), "d0 d1 d2 ".to_owned()));
+    client.assert_state_matches_host(&uris.chat).await;
+    client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_part_is_there_before_its_first_delta(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.ask(&uris.chat, "cut").await;
-    client.ask(&uris.chat, "deltas 5").await;
+async fn a_part_is_there_before_its_first_delta(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "cut").await;
+    client.send_and_wait(&uris.chat, "deltas 5").await;
     let mut parts = std::collections::HashSet::new();
-    for envelope in client.envelopes(&uris.chat) {
+    for envelope in client.received_envelopes(&uris.chat) {
         let action = &envelope["action"];
         match action["type"].as_str().unwrap() {
             "chat/responsePart" => drop(parts.insert(action["part"]["id"].clone())),
@@ -86,374 +86,375 @@ async fn a_part_is_there_before_its_first_delta(case: Case) {
     assert!(parts.len() >= 2);
 }
 
-async fn deltas_make_up_the_text(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "deltas 200").await;
+async fn deltas_make_up_the_text(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "deltas 200").await;
     let expected: String = (0..200).map(|number| format!("d{number} ")).collect();
-    assert_eq!(words(&turn), expected);
+    assert_eq!(markdown_text(&turn), expected);
 }
 
-async fn usage_comes_before_the_end(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "hello").await;
+async fn usage_comes_before_the_end(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "hello").await;
     assert_eq!((&turn["usage"]["inputTokens"], &turn["usage"]["outputTokens"]), (&json!(10), &json!(5)));
     let place = |kind: &str| {
-        let envelopes = client.envelopes(&uris.chat);
+        let envelopes = client.received_envelopes(&uris.chat);
         envelopes.iter().rposition(|envelope| envelope["action"]["type"] == kind).unwrap()
     };
     assert!(place("chat/usage") < place("chat/turnComplete"));
 }
 
-async fn durations_are_whole_milliseconds(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "hello").await;
-    let end = client.end(&uris.chat, &turn).await;
+async fn durations_are_whole_milliseconds(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "hello").await;
+    let end = client.wait_for_turn_end(&uris.chat, &turn).await;
     assert!(end["duration"].is_u64(), "{end:#}");
     let state = client.subscribe(&uris.chat).await;
     assert_eq!(state["turns"][0]["duration"], end["duration"]);
     assert_eq!(state["turns"][0]["startedAt"], "2026-11-15T08:00:00.000Z");
 }
 
-async fn status_follows_the_turn(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "hang").await;
-    client.action(&uris.chat, "chat/delta").await;
+async fn status_follows_the_turn(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "hang").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
     let state = client.subscribe(&uris.chat).await;
     assert_eq!(state["status"].as_u64().unwrap() & 31, 8, "in progress");
     assert_eq!(state["activeTurn"]["id"], turn);
-    client.accepted(&uris.chat, cancel(&turn)).await;
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
     let state = client.subscribe(&uris.chat).await;
     assert_eq!(state["status"].as_u64().unwrap() & 31, 1, "idle");
     assert_eq!(state.get("activeTurn"), None);
-    let turn = client.say(&uris.chat, "error 500").await;
-    client.end(&uris.chat, &turn).await;
+    let turn = client.send_message(&uris.chat, "error 500").await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
     assert_eq!(client.subscribe(&uris.chat).await["status"].as_u64().unwrap() & 31, 2, "error");
 }
 
-async fn an_unread_mark_follows_a_turn(case: Case) {
-    let (mut client, uris) = case.begun().await;
-    client.accepted(&uris.session, json!({"type": "session/isReadChanged", "isRead": true})).await;
+async fn an_unread_mark_follows_a_turn(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    client.dispatch_accepted(&uris.session, json!({"type": "session/isReadChanged", "isRead": true})).await;
     assert_eq!(client.subscribe(&uris.session).await["status"].as_u64().unwrap() & 32, 32);
-    client.ask(&uris.chat, "news").await;
+    client.send_and_wait(&uris.chat, "news").await;
     let unread = |message: &Value| {
         message["params"]["channel"] == uris.session
             && message["params"]["action"]["type"] == "session/isReadChanged"
             && message["params"]["action"]["isRead"] == false
     };
-    client.until(unread).await;
+    client.wait_for(unread).await;
     assert_eq!(client.subscribe(&uris.session).await["status"].as_u64().unwrap() & 32, 0);
 }
 
-async fn the_client_s_turn_id_is_kept(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn the_client_s_turn_id_is_kept(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for id in ["t1", "ü-🐎", "a b/c?d#e"] {
-        let mut wish = turn("hello");
+        let mut wish = turn_started_action("hello");
         wish["turnId"] = json!(id);
-        client.accepted(&uris.chat, wish).await;
-        client.end(&uris.chat, id).await;
+        client.dispatch_accepted(&uris.chat, wish).await;
+        client.wait_for_turn_end(&uris.chat, id).await;
     }
     let state = client.subscribe(&uris.chat).await;
     let ids: Vec<_> = state["turns"].as_array().unwrap().iter().map(|turn| turn["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["t1", "ü-🐎", "a b/c?d#e"]);
 }
 
-async fn two_turns_run_one_after_the_other_in_one_agent(case: Case) {
-    let (mut client, uris) = case.session().await;
-    assert_eq!(words(&client.ask(&uris.chat, "one").await), "echo: one");
-    let agents = |case: &Case| {
+async fn two_turns_run_one_after_the_other_in_one_agent(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "one").await), "echo: one");
+    let agents = |case: &ProtocolCase| {
         let id = uris.session.trim_start_matches("claude:/").to_owned();
-        let agents = case.stage.host.agents().into_iter().filter(move |agent| agent.command.contains(&id));
+        let agents = case.fixture.host.agents().into_iter().filter(move |agent| agent.command.contains(&id));
         agents.map(|agent| agent.pid).collect::<Vec<_>>()
     };
     let before = agents(&case);
-    assert_eq!(words(&client.ask(&uris.chat, "two").await), "echo: two");
+    assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "two").await), "echo: two");
     assert_eq!((agents(&case), before.len()), (before, 1));
 }
 
-async fn a_second_turn_while_one_runs_is_refused(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let mut other = case.beside(&uris).await;
-    let first = client.say(&uris.chat, "hang").await;
-    client.action(&uris.chat, "chat/delta").await;
-    client.refused(&uris.chat, turn("mine")).await;
-    other.refused(&uris.chat, turn("theirs")).await;
+async fn a_second_turn_while_one_runs_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut other = case.connect_to_session(&uris).await;
+    let first = client.send_message(&uris.chat, "hang").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    client.dispatch_rejected(&uris.chat, turn_started_action("mine")).await;
+    other.dispatch_rejected(&uris.chat, turn_started_action("theirs")).await;
     assert_eq!(client.subscribe(&uris.chat).await["activeTurn"]["id"], first);
-    client.accepted(&uris.chat, cancel(&first)).await;
-    client.agrees(&uris.chat).await;
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&first)).await;
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_used_turn_id_is_refused(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let wish = turn("hello");
-    client.accepted(&uris.chat, wish.clone()).await;
-    client.end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
-    client.refused(&uris.chat, wish).await;
+async fn a_used_turn_id_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let wish = turn_started_action("hello");
+    client.dispatch_accepted(&uris.chat, wish.clone()).await;
+    client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+    client.dispatch_rejected(&uris.chat, wish).await;
     assert_eq!(client.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 1);
 }
 
-async fn an_overlong_turn_id_is_refused(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn an_overlong_turn_id_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for id in [String::new(), "x".repeat(257)] {
-        let mut wish = turn("hello");
+        let mut wish = turn_started_action("hello");
         wish["turnId"] = json!(id);
-        client.refused(&uris.chat, wish).await;
+        client.dispatch_rejected(&uris.chat, wish).await;
     }
     assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]));
 }
 
-async fn an_empty_message_is_refused(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn an_empty_message_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for text in ["", "   ", "\n\t "] {
-        client.refused(&uris.chat, turn(text)).await;
+        client.dispatch_rejected(&uris.chat, turn_started_action(text)).await;
     }
     assert_eq!(client.subscribe(&uris.session).await["lifecycle"], "creating", "nothing was started for it");
 }
 
-async fn a_message_of_somebody_else_is_refused(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn a_message_of_somebody_else_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for kind in ["agent", "tool", "automation", "systemNotification"] {
-        let mut wish = turn("hello");
+        let mut wish = turn_started_action("hello");
         wish["message"]["origin"]["kind"] = json!(kind);
-        client.refused(&uris.chat, wish).await;
+        client.dispatch_rejected(&uris.chat, wish).await;
     }
 }
 
-async fn a_garbled_start_time_does_no_harm(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn a_garbled_start_time_does_no_harm(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for time in ["yesterday", "", "2026-99-99T99:99:99Z", "9999999999999"] {
-        let mut wish = turn("hello");
+        let mut wish = turn_started_action("hello");
         wish["startedAt"] = json!(time);
         let seq = client.dispatch(&uris.chat, wish.clone()).await;
-        if client.echo(seq).await.get("rejectionReason").is_none() {
-            let end = client.end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+        if client.wait_for_echo(seq).await.get("rejectionReason").is_none() {
+            let end = client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
             assert_eq!(end["type"], "chat/turnComplete", "{time:?}");
         }
     }
-    client.agrees(&uris.chat).await;
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_turn_without_a_start_time_is_refused(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let mut wish = turn("hello");
+async fn a_turn_without_a_start_time_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut wish = turn_started_action("hello");
     wish.as_object_mut().unwrap().remove("startedAt");
-    assert!(client.refused(&uris.chat, wish).await.contains("startedAt"));
+    assert!(client.dispatch_rejected(&uris.chat, wish).await.contains("startedAt"));
 }
 
-async fn a_model_that_is_not_there_is_refused_or_fails_in_words(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let mut wish = turn("hello");
+async fn a_model_that_is_not_there_is_refused_or_fails_in_words(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut wish = turn_started_action("hello");
     wish["message"]["model"] = json!({"id": "no-such-model"});
     let seq = client.dispatch(&uris.chat, wish.clone()).await;
-    let envelope = client.echo(seq).await;
+    let envelope = client.wait_for_echo(seq).await;
     if let Some(reason) = envelope.get("rejectionReason") {
-        sentence(reason);
+        assert_readable_sentence(reason);
     } else {
-        client.end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+        client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
     }
-    assert_eq!(words(&client.ask(&uris.chat, "on").await), "echo: on");
+    assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "on").await), "echo: on");
 }
 
-async fn a_cancel_is_echoed_at_once_and_ends_the_turn(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "slow").await;
-    client.action(&uris.chat, "chat/delta").await;
-    let echo = client.accepted(&uris.chat, cancel(&turn)).await;
+async fn a_cancel_is_echoed_at_once_and_ends_the_turn(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "slow").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    let echo = client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
     assert_eq!(echo["action"]["turnId"], turn);
     let state = client.subscribe(&uris.chat).await;
     assert_eq!((&state["turns"][0]["state"], state.get("activeTurn")), (&json!("cancelled"), None));
-    client.agrees(&uris.chat).await;
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn nothing_of_a_cancelled_turn_follows(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "slow").await;
-    client.action(&uris.chat, "chat/delta").await;
-    let echo = client.accepted(&uris.chat, cancel(&turn)).await;
-    client.ask(&uris.chat, "next").await;
-    let late = client.envelopes(&uris.chat).into_iter().filter(|envelope| {
+async fn nothing_of_a_cancelled_turn_follows(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "slow").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    let echo = client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+    client.send_and_wait(&uris.chat, "next").await;
+    let late = client.received_envelopes(&uris.chat).into_iter().filter(|envelope| {
         envelope["serverSeq"].as_i64() > echo["serverSeq"].as_i64() && envelope["action"]["turnId"] == turn
     });
     assert_eq!(late.collect::<Vec<_>>(), [] as [Value; 0]);
 }
 
-async fn a_cancel_of_nothing_is_refused(case: Case) {
-    let (mut client, uris) = case.begun().await;
+async fn a_cancel_of_nothing_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
     let before = client.subscribe(&uris.chat).await;
-    client.refused(&uris.chat, cancel("t")).await;
-    client.refused(&uris.chat, cancel(before["turns"][0]["id"].as_str().unwrap())).await;
+    client.dispatch_rejected(&uris.chat, turn_cancelled_action("t")).await;
+    client.dispatch_rejected(&uris.chat, turn_cancelled_action(before["turns"][0]["id"].as_str().unwrap())).await;
     assert_eq!(client.subscribe(&uris.chat).await, before);
 }
 
-async fn a_cancel_of_another_turn_is_refused(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "hang").await;
-    client.action(&uris.chat, "chat/delta").await;
-    client.refused(&uris.chat, cancel("another")).await;
+async fn a_cancel_of_another_turn_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "hang").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    client.dispatch_rejected(&uris.chat, turn_cancelled_action("another")).await;
     assert_eq!(client.subscribe(&uris.chat).await["activeTurn"]["id"], turn);
-    client.accepted(&uris.chat, cancel(&turn)).await;
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn a_cancel_with_a_fraction_is_taken(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.say(&uris.chat, "hang").await;
-    client.action(&uris.chat, "chat/delta").await;
+async fn a_cancel_with_a_fraction_is_taken(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "hang").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
     let wish = json!({"type": "chat/turnCancelled", "turnId": turn, "duration": 12.7});
-    assert_eq!(client.accepted(&uris.chat, wish).await["action"]["duration"], 13);
+    assert_eq!(client.dispatch_accepted(&uris.chat, wish).await["action"]["duration"], 13);
 }
 
-async fn a_session_goes_on_after_a_cancel(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn a_session_goes_on_after_a_cancel(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for _ in 0..3 {
-        let turn = client.say(&uris.chat, "hang").await;
-        client.action(&uris.chat, "chat/delta").await;
-        client.accepted(&uris.chat, cancel(&turn)).await;
+        let turn = client.send_message(&uris.chat, "hang").await;
+        client.wait_for_action(&uris.chat, "chat/delta").await;
+        client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
     }
-    assert_eq!(words(&client.ask(&uris.chat, "well").await), "echo: well");
-    client.agrees(&uris.chat).await;
+    assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "well").await), "echo: well");
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_failed_turn_ends_with_an_error_part(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "error 529").await;
+async fn a_failed_turn_ends_with_an_error_part(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "error 529").await;
     assert_eq!(turn["state"], "error");
     let part = turn["responseParts"].as_array().unwrap().last().unwrap();
     assert_eq!(part["kind"], "error");
-    sentence(&part["error"]["message"]);
+    assert_readable_sentence(&part["error"]["message"]);
     assert!(part["error"]["errorType"].is_string());
     assert_eq!(turn.get("error"), None, "the older shape");
-    client.agrees(&uris.chat).await;
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_dead_agent_is_a_failed_turn_and_the_next_one_begins_anew(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn a_dead_agent_is_a_failed_turn_and_the_next_one_begins_anew(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for how in ["die", "vanish", "stderr oops"] {
-        let turn = client.ask(&uris.chat, how).await;
+        let turn = client.send_and_wait(&uris.chat, how).await;
         assert_eq!(turn["state"], "error", "{how}");
         let part = turn["responseParts"].as_array().unwrap().last().unwrap();
         assert_eq!(part["error"]["errorType"], "agentExited", "{how}: {part:#}");
-        assert_eq!(words(&client.ask(&uris.chat, "back").await), "echo: back", "{how}");
+        assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "back").await), "echo: back", "{how}");
     }
 }
 
-async fn a_failed_turn_can_be_resumed(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "error 529").await;
+async fn a_failed_turn_can_be_resumed(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "error 529").await;
     assert_eq!(turn["responseParts"].as_array().unwrap().last().unwrap()["resumable"], true);
     let id = turn["id"].as_str().unwrap();
-    client.accepted(&uris.chat, json!({"type": "chat/turnResume", "turnId": id})).await;
+    client.dispatch_accepted(&uris.chat, json!({"type": "chat/turnResume", "turnId": id})).await;
     let ends = |message: &Value| {
         let action = &message["params"]["action"];
         action["turnId"] == id && (action["type"] == "chat/turnComplete" || action["type"] == "chat/error")
     };
-    client.until(ends).await;
-    client.until(ends).await;
+    client.wait_for(ends).await;
+    client.wait_for(ends).await;
     assert_eq!(client.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 1, "the same turn");
-    client.agrees(&uris.chat).await;
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
 fn resume(turn: &Value) -> Value {
     json!({"type": "chat/turnResume", "turnId": turn})
 }
 
-async fn a_turn_that_went_well_cannot_be_resumed(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "hello").await;
-    client.refused(&uris.chat, resume(&turn["id"])).await;
+async fn a_turn_that_went_well_cannot_be_resumed(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "hello").await;
+    client.dispatch_rejected(&uris.chat, resume(&turn["id"])).await;
     assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([turn]));
 }
 
-async fn an_unknown_turn_cannot_be_resumed(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.refused(&uris.chat, resume(&json!("nobody"))).await;
-    client.ask(&uris.chat, "error 500").await;
-    client.refused(&uris.chat, resume(&json!("nobody"))).await;
+async fn an_unknown_turn_cannot_be_resumed(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.dispatch_rejected(&uris.chat, resume(&json!("nobody"))).await;
+    client.send_and_wait(&uris.chat, "error 500").await;
+    client.dispatch_rejected(&uris.chat, resume(&json!("nobody"))).await;
 }
 
-async fn an_older_turn_cannot_be_resumed(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "error 500").await;
-    client.ask(&uris.chat, "hello").await;
-    client.refused(&uris.chat, resume(&turn["id"])).await;
+async fn an_older_turn_cannot_be_resumed(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "error 500").await;
+    client.send_and_wait(&uris.chat, "hello").await;
+    client.dispatch_rejected(&uris.chat, resume(&turn["id"])).await;
 }
 
-async fn a_silent_success_is_shown_as_what_it_is(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "nothing").await;
+async fn a_silent_success_is_shown_as_what_it_is(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "nothing").await;
     // An empty success is not a success: there is at least a word about it.
     assert!(!turn["responseParts"].as_array().unwrap().is_empty(), "{turn:#}");
 }
 
-async fn an_agent_s_garbage_reaches_nobody(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "garbage").await;
-    assert_eq!((&turn["state"], words(&turn)), (&json!("complete"), "one two three".to_owned()));
+async fn an_agent_s_garbage_reaches_nobody(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "garbage").await;
+    assert_eq!((&turn["state"], markdown_text(&turn)), (&json!("complete"), "one two three".to_owned()));
 }
 
-async fn meta_of_a_message_comes_back_untouched(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn meta_of_a_message_comes_back_untouched(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     let meta = json!({"vscode": {"x": [1, null, {"y": "z"}]}});
-    let mut wish = turn("hello");
+    let mut wish = turn_started_action("hello");
     wish["message"]["_meta"] = meta.clone();
-    let echo = client.accepted(&uris.chat, wish).await;
+    let echo = client.dispatch_accepted(&uris.chat, wish).await;
     assert_eq!(echo["action"]["message"]["_meta"], meta);
 }
 
-async fn a_turn_of_the_agent_s_own_says_why(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.ask(&uris.chat, "background 0").await;
+async fn a_turn_of_the_agent_s_own_says_why(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "background 0").await;
     let own = |message: &Value| {
         message["params"]["channel"] == uris.chat
             && message["params"]["action"]["message"]["origin"]["kind"] == "systemNotification"
     };
-    let started = client.until(own).await["params"].take();
+    let started = client.wait_for(own).await["params"].take();
     assert_eq!(started.get("origin"), None, "no client said it");
     let turn = started["action"]["turnId"].as_str().unwrap().to_owned();
-    client.end(&uris.chat, &turn).await;
-    client.agrees(&uris.chat).await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn work_in_the_background_is_listed_and_can_be_stopped(case: Case) {
-    let (mut client, uris) = case.session().await;
-    client.ask(&uris.chat, "background 3600000").await;
+async fn work_in_the_background_is_listed_and_can_be_stopped(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "background 3600000").await;
     let work = client.subscribe(&uris.chat).await["backgroundWork"][0].take();
     assert_eq!((&work["kind"], &work["label"]), (&json!("shell"), &json!("the fake job")));
     let stop = |id: &Value| json!({"channel": uris.chat, "id": id});
-    assert_eq!(client.code("hostler/stopBackgroundWork", stop(&json!("none"))).await, -32602);
-    assert_eq!(client.ok("hostler/stopBackgroundWork", stop(&work["id"])).await, Value::Null);
-    client.envelope(&uris.chat, "chat/backgroundWorkRemoved").await;
-    client.agrees(&uris.chat).await;
+    assert_eq!(client.call_error_code("hostler/stopBackgroundWork", stop(&json!("none"))).await, -32602);
+    assert_eq!(client.call_ok("hostler/stopBackgroundWork", stop(&work["id"])).await, Value::Null);
+    client.wait_for_envelope(&uris.chat, "chat/backgroundWorkRemoved").await;
+    client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_compaction_is_told(case: Case) {
-    let (mut client, uris) = case.begun().await;
-    let turn = client.ask(&uris.chat, "compact").await;
+async fn a_compaction_is_told(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let turn = client.send_and_wait(&uris.chat, "compact").await;
     let parts = turn["responseParts"].to_string();
     assert!(parts.contains("systemNotification") && parts.contains("900"), "{parts}");
     assert!(!parts.contains("secret summary"), "{parts}");
 }
 
-async fn retries_are_shown_as_activity(case: Case) {
-    let (mut client, uris) = case.session().await;
-    let turn = client.ask(&uris.chat, "retry 529").await;
-    assert_eq!(words(&turn), "after a retry");
-    let activities = client.envelopes(&uris.chat).into_iter().filter(|e| e["action"]["type"] == "chat/activityChanged");
+async fn retries_are_shown_as_activity(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "retry 529").await;
+    assert_eq!(markdown_text(&turn), "after a retry");
+    let activities =
+        client.received_envelopes(&uris.chat).into_iter().filter(|e| e["action"]["type"] == "chat/activityChanged");
     let told: Vec<_> = activities.map(|envelope| envelope["action"].to_string()).collect();
     assert!(told.iter().any(|activity| activity.to_lowercase().contains("retry")), "{told:?}");
     assert_eq!(client.subscribe(&uris.chat).await.get("activity"), None, "nothing is going on any more");
 }
 
-async fn long_texts_go_through_whole(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn long_texts_go_through_whole(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     let text = "0123456789".repeat(100_000);
-    let turn = client.ask(&uris.chat, &text).await;
-    assert!(turn["message"]["text"] == text && words(&turn) == format!("echo: {text}"), "{} bytes", text.len());
+    let turn = client.send_and_wait(&uris.chat, &text).await;
+    assert!(turn["message"]["text"] == text && markdown_text(&turn) == format!("echo: {text}"), "{} bytes", text.len());
 }
 
-async fn every_language_goes_through_whole(case: Case) {
-    let (mut client, uris) = case.session().await;
+async fn every_language_goes_through_whole(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
     for text in ["größer", "日本語", "👩‍👩‍👧‍👦🐎", "\u{202e}rtl", "a\u{0}b", "tab\tand \"quotes\" \\ \u{7f}"]
     {
-        let turn = client.ask(&uris.chat, text).await;
-        assert_eq!((turn["message"]["text"].as_str(), words(&turn)), (Some(text), format!("echo: {text}")));
+        let turn = client.send_and_wait(&uris.chat, text).await;
+        assert_eq!((turn["message"]["text"].as_str(), markdown_text(&turn)), (Some(text), format!("echo: {text}")));
     }
 }

@@ -6,15 +6,15 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::common::{BUILDS, Home, PATIENCE, executable, text};
-use super::{Proxy, scripted};
+use super::common::{BUILDS, TEST_TIMEOUT, TestHome, claude_executable, text};
+use super::{ProxyProcess, scripted};
 
 /// What Claude Code printed about one prompt.
-struct Answer {
+struct ClaudeOutput {
     lines: Vec<Value>,
 }
 
-impl Answer {
+impl ClaudeOutput {
     fn result(&self) -> &Value {
         self.lines.iter().rev().find(|line| line["type"] == "result").unwrap_or_else(|| panic!("{:#?}", self.lines))
     }
@@ -31,16 +31,16 @@ impl Answer {
 }
 
 /// `claude -p`, as somebody types it who has copied the two export lines.
-async fn claude(build: &str, home: &Home, proxy: &Proxy, prompt: &str) -> Answer {
+async fn claude(build: &str, home: &TestHome, proxy: &ProxyProcess, prompt: &str) -> ClaudeOutput {
     let mut command = claude_command(build, home, proxy, prompt);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("claude ends").unwrap();
+    let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("claude ends").unwrap();
     let printed = text(&output.stdout);
     let lines = printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")));
-    Answer { lines: lines.collect() }
+    ClaudeOutput { lines: lines.collect() }
 }
 
-fn claude_command(build: &str, home: &Home, proxy: &Proxy, prompt: &str) -> Command {
-    let path = executable(build);
+fn claude_command(build: &str, home: &TestHome, proxy: &ProxyProcess, prompt: &str) -> Command {
+    let path = claude_executable(build);
     let mut command = if build == "js" {
         let mut command = Command::new("node");
         command.arg(path);
@@ -70,7 +70,7 @@ fn claude_command(build: &str, home: &Home, proxy: &Proxy, prompt: &str) -> Comm
 #[tokio::test(flavor = "multi_thread")]
 async fn it_streams_thinks_and_uses_tools() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
         let answer = claude(build, &home, &proxy, "!think Let me see.\n!say Hello, streamed world").await;
         assert_eq!(answer.result()["is_error"], false, "{build}: {}", answer.result());
@@ -90,7 +90,7 @@ async fn it_streams_thinks_and_uses_tools() {
             answer.lines.iter().any(|line| line["type"] == "user" && line.to_string().contains("treasure")),
             "{build}"
         );
-        proxy.said(" answered\n", 3).await;
+        proxy.wait_for_log(" answered\n", 3).await;
         let log = proxy.stop().await;
         assert!(
             log.contains("POST /v1/messages model=claude-sonnet-4-5 upstream=scripted status=200"),
@@ -103,14 +103,14 @@ async fn it_streams_thinks_and_uses_tools() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_tried_again_or_not_as_the_agent_does_with_the_provider() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
         for (status, tried_again) in [(401, true), (429, true), (529, true), (500, true), (403, false)] {
             let answer = claude(build, &home, &proxy, &format!("!error {status} No, sir.")).await;
             assert_eq!(answer.result()["is_error"], true, "{build} {status}: {}", answer.result());
             assert_eq!(answer.result()["api_error_status"], status, "{build} {status}: {}", answer.result());
             assert_eq!(answer.retries(), usize::from(tried_again), "{build} {status}");
-            let log = proxy.said(&format!(" status={status} "), 1 + usize::from(tried_again)).await;
+            let log = proxy.wait_for_log(&format!(" status={status} "), 1 + usize::from(tried_again)).await;
             assert!(!log.contains("No, sir."), "{build}: {log}");
         }
         proxy.stop().await;
@@ -120,12 +120,12 @@ async fn errors_are_tried_again_or_not_as_the_agent_does_with_the_provider() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_of_the_request_itself_reach_the_user() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
         for status in [400, 404, 413] {
             let answer = claude(build, &home, &proxy, &format!("!error {status} No, sir.")).await;
             assert_eq!(answer.result()["is_error"], true, "{build} {status}: {}", answer.result());
-            proxy.said(&format!(" status={status} "), 1).await;
+            proxy.wait_for_log(&format!(" status={status} "), 1).await;
         }
         proxy.stop().await;
     }
@@ -134,15 +134,15 @@ async fn errors_of_the_request_itself_reach_the_user() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_killed_ends_its_call() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
         let mut command = claude_command(build, &home, &proxy, "!say begun\n!hang");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let begun = async { while !lines.next_line().await.unwrap().expect("it goes on").contains("begun") {} };
-        tokio::time::timeout(PATIENCE, begun).await.expect("it begins to answer");
+        tokio::time::timeout(TEST_TIMEOUT, begun).await.expect("it begins to answer");
         child.kill().await.unwrap();
-        proxy.said(" client-left\n", 1).await;
+        proxy.wait_for_log(" client-left\n", 1).await;
         proxy.stop().await;
     }
 }
@@ -150,18 +150,18 @@ async fn an_agent_that_is_killed_ends_its_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_in_mid_stream_is_an_error_that_each_build_takes_in_its_way() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
         let answer = claude(build, &home, &proxy, "!say begun\n!cut").await;
         assert!(answer.streamed("text_delta", "text").starts_with("begun"), "{build}");
-        proxy.said(" broken-off\n", 1).await;
+        proxy.wait_for_log(" broken-off\n", 1).await;
         let result = answer.result();
         if build == "js" {
             assert_eq!(result["is_error"], true, "{build}: {result}");
             assert!(result["result"].as_str().unwrap().contains("the answer broke off"), "{build}: {result}");
         } else {
             // It asks the model to go on where it stopped.
-            proxy.said(" answered\n", 1).await;
+            proxy.wait_for_log(" answered\n", 1).await;
             assert_eq!(result["is_error"], false, "{build}: {result}");
         }
         proxy.stop().await;

@@ -4,35 +4,38 @@ use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 
-use super::Proxy;
-use super::common::upstream::ScriptedServer;
-use super::common::{BUILDS, Home};
+use super::ProxyProcess;
+use super::common::scripted_upstream::ScriptedUpstreamServer;
+use super::common::{BUILDS, TestHome};
 
-const TOY: &str = "[upstreams.toy]\nkind = 'scripted'\n";
+const TOY_UPSTREAM_CONFIG: &str = "[upstreams.toy]\nkind = 'scripted'\n";
 
-fn config(home: &Home) -> PathBuf {
+fn config(home: &TestHome) -> PathBuf {
     home.path("config").join("hostler").join("config.toml")
 }
 
-async fn start(home: &Home, toml: &str) -> Proxy {
-    home.configure(toml);
-    Proxy::start(home.hostler(&["proxy", "--log-requests"])).await
+async fn start(home: &TestHome, toml: &str) -> ProxyProcess {
+    home.write_config(toml);
+    ProxyProcess::start(home.hostler_command(&["proxy", "--log-requests"])).await
 }
 
 #[tokio::test]
 async fn a_model_is_asked_for_at_the_upstream_that_it_names() {
-    let home = Home::new();
-    let server = ScriptedServer::start().await;
-    let toml = format!("upstream = 'toy'\n{TOY}[upstreams.work]\nkind = 'anthropic'\nurl = '{}'\n", server.url);
+    let home = TestHome::new();
+    let server = ScriptedUpstreamServer::start().await;
+    let toml = format!(
+        "upstream = 'toy'\n{TOY_UPSTREAM_CONFIG}[upstreams.work]\nkind = 'anthropic'\nurl = '{}'\n",
+        server.url
+    );
     let proxy = start(&home, &toml).await;
-    proxy.answer("m", "hi").await;
+    proxy.answer_text("m", "hi").await;
     assert_eq!(server.requests().len(), 0);
-    proxy.answer("@work:m", "hi").await;
+    proxy.answer_text("@work:m", "hi").await;
     assert_eq!(server.requests().len(), 1);
     assert_eq!(server.requests()[0].header("x-api-key"), None, "a server of one's own may do without a key");
-    let (status, body) = proxy.ask("@nobody:m", "hi", false).await;
+    let (status, body) = proxy.send_message("@nobody:m", "hi", false).await;
     assert_eq!(status, 404, "{body}");
-    proxy.said("status=404", 1).await;
+    proxy.wait_for_log("status=404", 1).await;
     let log = proxy.stop().await;
     assert!(log.contains("upstreams: toy, work."), "{log}");
     assert!(log.contains(" upstream=toy ") && log.contains(" upstream=work "), "{log}");
@@ -40,8 +43,8 @@ async fn a_model_is_asked_for_at_the_upstream_that_it_names() {
 
 #[tokio::test]
 async fn a_key_is_sent_as_the_table_says() {
-    let home = Home::new();
-    let server = ScriptedServer::start().await;
+    let home = TestHome::new();
+    let server = ScriptedUpstreamServer::start().await;
     std::fs::write(home.path("work.key"), "sk-of-work\n").unwrap();
     let file = home.path("work.key");
     let toml = format!(
@@ -50,7 +53,7 @@ async fn a_key_is_sent_as_the_table_says() {
         file.display()
     );
     let proxy = start(&home, &toml).await;
-    proxy.answer("m", "hi").await;
+    proxy.answer_text("m", "hi").await;
     assert_eq!(server.requests()[0].header("authorization"), Some("Bearer sk-of-work"));
     assert_eq!(server.requests()[0].header("x-api-key"), None);
     proxy.stop().await;
@@ -58,52 +61,52 @@ async fn a_key_is_sent_as_the_table_says() {
 
 #[tokio::test]
 async fn a_rewritten_replaced_or_recreated_file_is_followed() {
-    let home = Home::new();
+    let home = TestHome::new();
     let proxy = start(&home, "upstream = 'scripted'\n").await;
     let path = config(&home);
-    assert_eq!(proxy.ask("@toy:m", "hi", false).await.0, 404);
+    assert_eq!(proxy.send_message("@toy:m", "hi", false).await.0, 404);
 
-    std::fs::write(&path, format!("upstream = 'scripted'\n{TOY}")).unwrap();
-    proxy.said("was read anew; upstreams: scripted, toy.", 1).await;
-    proxy.answer("@toy:m", "hi").await;
+    std::fs::write(&path, format!("upstream = 'scripted'\n{TOY_UPSTREAM_CONFIG}")).unwrap();
+    proxy.wait_for_log("was read anew; upstreams: scripted, toy.", 1).await;
+    proxy.answer_text("@toy:m", "hi").await;
 
     let next = path.with_extension("new");
     std::fs::write(&next, "upstream = 'b'\n[upstreams.b]\nkind = 'scripted'\n").unwrap();
     std::fs::rename(&next, &path).unwrap();
-    proxy.said("was read anew; upstreams: b.", 1).await;
-    proxy.answer("@b:m", "hi").await;
-    assert_eq!(proxy.ask("@toy:m", "hi", false).await.0, 404);
+    proxy.wait_for_log("was read anew; upstreams: b.", 1).await;
+    proxy.answer_text("@b:m", "hi").await;
+    assert_eq!(proxy.send_message("@toy:m", "hi", false).await.0, 404);
 
     std::fs::remove_file(&path).unwrap();
-    proxy.said("The configuration stays as it was.", 1).await;
-    proxy.answer("@b:m", "hi").await;
+    proxy.wait_for_log("The configuration stays as it was.", 1).await;
+    proxy.answer_text("@b:m", "hi").await;
     std::fs::write(&path, "upstream = 'c'\n[upstreams.c]\nkind = 'scripted'\n").unwrap();
-    proxy.said("was read anew; upstreams: c.", 1).await;
-    proxy.answer("@c:m", "hi").await;
+    proxy.wait_for_log("was read anew; upstreams: c.", 1).await;
+    proxy.answer_text("@c:m", "hi").await;
     proxy.stop().await;
 }
 
 #[tokio::test]
 async fn a_broken_file_changes_nothing_and_a_hangup_reads_it_again() {
-    let home = Home::new();
-    let proxy = start(&home, &format!("upstream = 'scripted'\n{TOY}")).await;
+    let home = TestHome::new();
+    let proxy = start(&home, &format!("upstream = 'scripted'\n{TOY_UPSTREAM_CONFIG}")).await;
     let path = config(&home);
     std::fs::write(&path, "upstream = 'scripted'\n[upstreams.toy]\nkind = 'abacus'\n").unwrap();
-    proxy.said("config.toml line 3: `upstreams.toy.kind` must be one of", 1).await;
-    proxy.answer("@toy:m", "hi").await;
+    proxy.wait_for_log("config.toml line 3: `upstreams.toy.kind` must be one of", 1).await;
+    proxy.answer_text("@toy:m", "hi").await;
 
     proxy.signal(Signal::SIGHUP);
-    proxy.said("`upstreams.toy.kind` must be one of", 2).await;
+    proxy.wait_for_log("`upstreams.toy.kind` must be one of", 2).await;
     std::fs::write(&path, "upstream = 'scripted'\nproxy-listen = '127.0.0.1:1'\n").unwrap();
-    proxy.said("was read anew; upstreams: scripted.", 1).await;
-    proxy.said("What has changed of proxy-listen counts from the next start.", 1).await;
-    proxy.answer("m", "hi").await;
+    proxy.wait_for_log("was read anew; upstreams: scripted.", 1).await;
+    proxy.wait_for_log("What has changed of proxy-listen counts from the next start.", 1).await;
+    proxy.answer_text("m", "hi").await;
     proxy.stop().await;
 }
 
 #[tokio::test]
 async fn only_loopback_and_allowed_hosts_are_answered() {
-    let home = Home::new();
+    let home = TestHome::new();
     let proxy = start(&home, "upstream = 'scripted'\nallowed-hosts = ['box.example']\n").await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     for (host, status) in [(None, 200), (Some("box.example:80"), 200), (Some("evil.example"), 403)] {
@@ -116,63 +119,65 @@ async fn only_loopback_and_allowed_hosts_are_answered() {
 
 #[tokio::test]
 async fn a_stream_goes_on_at_the_upstream_that_it_began_with() {
-    let home = Home::new();
-    let proxy = start(&home, &format!("upstream = 'toy'\n{TOY}")).await;
-    let (response, _) = proxy.begin("m", "!say begun\n!wait 2000\n!say ended", "begun").await;
+    let home = TestHome::new();
+    let proxy = start(&home, &format!("upstream = 'toy'\n{TOY_UPSTREAM_CONFIG}")).await;
+    let (response, _) = proxy.start_stream("m", "!say begun\n!wait 2000\n!say ended", "begun").await;
     std::fs::write(config(&home), "upstream = 'b'\n[upstreams.b]\nkind = 'scripted'\n").unwrap();
-    proxy.said("upstreams: b.", 1).await;
+    proxy.wait_for_log("upstreams: b.", 1).await;
     let rest = response.text().await.unwrap();
     assert!(rest.contains("message_stop"), "{rest}");
-    proxy.said("POST", 1).await;
+    proxy.wait_for_log("POST", 1).await;
     let log = proxy.stop().await;
     assert!(log.contains(" upstream=toy status=200"), "{log}");
 }
 
 #[tokio::test]
 async fn limits_are_enforced_at_once_changed_by_the_file_and_kept_across_restarts() {
-    let home = Home::new();
+    let home = TestHome::new();
     let limited = |count: u32| format!("upstream = 'scripted'\n[limits]\nday-requests = {count}\n");
     let proxy = start(&home, &limited(2)).await;
-    proxy.answer("m", "one").await;
-    proxy.answer("m", "two").await;
-    let (status, body) = proxy.ask("m", "three", false).await;
+    proxy.answer_text("m", "one").await;
+    proxy.answer_text("m", "two").await;
+    let (status, body) = proxy.send_message("m", "three", false).await;
     assert!(status == 429 && body.contains("rate_limit_error"), "{status} {body}");
     std::fs::write(config(&home), limited(3)).unwrap();
-    proxy.said("was read anew", 1).await;
-    proxy.answer("m", "three").await;
-    assert_eq!(proxy.ask("m", "four", false).await.0, 429);
+    proxy.wait_for_log("was read anew", 1).await;
+    proxy.answer_text("m", "three").await;
+    assert_eq!(proxy.send_message("m", "four", false).await.0, 429);
     proxy.stop().await;
 
     let proxy = start(&home, &limited(3)).await;
-    assert_eq!(proxy.ask("m", "four", false).await.0, 429, "what was used before the restart counts");
+    assert_eq!(proxy.send_message("m", "four", false).await.0, 429, "what was used before the restart counts");
     std::fs::write(config(&home), "upstream = 'scripted'\n").unwrap();
-    proxy.said("was read anew", 1).await;
-    proxy.answer("m", "four").await;
+    proxy.wait_for_log("was read anew", 1).await;
+    proxy.answer_text("m", "four").await;
     proxy.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agents_of_a_running_host_follow_the_file_and_do_not_see_the_keys() {
     for build in BUILDS {
-        let home = Home::new();
-        let server = ScriptedServer::start().await;
-        let tables =
-            format!("{TOY}[upstreams.work]\nkind = 'anthropic'\nurl = '{}'\nkey-env = 'WORK_KEY'\n", server.url);
-        home.configure(&format!("upstream = 'toy'\n{tables}"));
+        let home = TestHome::new();
+        let server = ScriptedUpstreamServer::start().await;
+        let tables = format!(
+            "{TOY_UPSTREAM_CONFIG}[upstreams.work]\nkind = 'anthropic'\nurl = '{}'\nkey-env = 'WORK_KEY'\n",
+            server.url
+        );
+        home.write_config(&format!("upstream = 'toy'\n{tables}"));
         let key = "sk-in-a-variable-of-its-own";
         let host = home.serve_with(&["--claude", build], &[("WORK_KEY", key)]).await;
-        let mut peer = host.peer().await;
-        let uris = peer.create(&home.work()).await;
-        assert!(peer.ask(&uris.chat, "one").await.contains("one"), "{build}");
+        let mut peer = host.connect().await;
+        let uris = peer.create_session(&home.work()).await;
+        assert!(peer.send_and_wait(&uris.chat, "one").await.contains("one"), "{build}");
         assert!(server.requests().is_empty(), "{build}");
-        let agent = host.agent();
-        let environment = hostler_testkit::processes::environment(agent.pid).join("\n");
+        let agent = host.only_agent();
+        let environment = hostler_testkit::processes::read_environment(agent.pid).join("\n");
         assert!(!environment.contains("WORK_KEY") && !environment.contains(key), "{build}: {environment}");
 
-        home.configure(&format!("upstream = 'work'\n{tables}"));
-        host.said("was read anew; upstreams: work, toy.").await;
-        assert!(peer.ask(&uris.chat, "two").await.contains("two"), "{build}");
-        assert_eq!(host.agent().pid, agent.pid, "{build}: the same process");
+        home.write_config(&format!("upstream = 'work'\n{tables}"));
+        host.wait_for_log("was read anew; upstreams: work, toy.").await;
+        assert!(peer.send_and_wait(&uris.chat, "two").await.contains("two"), "{build}");
+        assert_eq!(host.only_agent().pid, agent.pid, "{build}: the same process");
         assert!(server.requests().iter().all(|request| request.header("x-api-key") == Some(key)), "{build}");
         assert!(!server.requests().is_empty(), "{build}");
         let log = host.stop().await;

@@ -7,57 +7,58 @@ use std::process::{Output, Stdio};
 use nix::pty::openpty;
 use tokio::io::AsyncWriteExt as _;
 
-use super::Proxy;
-use super::common::upstream::{QUOTE, ScriptedServer};
-use super::common::{BUILDS, Home, PATIENCE, files, finish, text};
+use super::ProxyProcess;
+use super::common::scripted_upstream::{KEY_PLACEHOLDER, ScriptedUpstreamServer};
+use super::common::{BUILDS, TEST_TIMEOUT, TestHome, list_files, run_to_end, text};
 
-fn work(server: &ScriptedServer, key: &str) -> String {
+fn work(server: &ScriptedUpstreamServer, key: &str) -> String {
     format!("upstream = 'work'\n[upstreams.work]\nkind = 'anthropic'\nurl = '{}'\n{key}\n", server.url)
 }
 
-async fn start(home: &Home) -> Proxy {
-    let mut command = home.hostler(&["proxy", "--log-requests"]);
+async fn start(home: &TestHome) -> ProxyProcess {
+    let mut command = home.hostler_command(&["proxy", "--log-requests"]);
     command.env("HOSTLER_LOG", "trace").env("HOSTLER_CREDENTIAL_STORE", "file");
-    Proxy::start(command).await
+    ProxyProcess::start(command).await
 }
 
 /// The key of the last call.
-fn last_key(server: &ScriptedServer) -> Option<String> {
+fn last_key(server: &ScriptedUpstreamServer) -> Option<String> {
     server.requests().last().unwrap().header("x-api-key").map(str::to_owned)
 }
 
 /// Runs a command that reads a key from stdin.
-async fn with_stdin(home: &Home, args: &[&str], stdin: &str) -> Output {
-    let mut command = home.hostler(args);
+async fn with_stdin(home: &TestHome, args: &[&str], stdin: &str) -> Output {
+    let mut command = home.hostler_command(args);
     command.env("HOSTLER_CREDENTIAL_STORE", "file").stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(stdin.as_bytes()).await.unwrap();
-    tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("the command ends").unwrap()
+    tokio::time::timeout(TEST_TIMEOUT, child.wait_with_output()).await.expect("the command ends").unwrap()
 }
 
 #[tokio::test]
 async fn a_key_in_a_file_is_exchanged_without_a_restart_and_never_shown() {
-    let home = Home::new();
-    let server = ScriptedServer::start().await;
+    let home = TestHome::new();
+    let server = ScriptedUpstreamServer::start().await;
     let file = home.path("config").join("hostler").join("work.key");
-    home.configure(&work(&server, "key-file = 'work.key'"));
+    home.write_config(&work(&server, "key-file = 'work.key'"));
     let proxy = start(&home).await;
-    let (status, body) = proxy.ask("m", "hi", false).await;
+    let (status, body) = proxy.send_message("m", "hi", false).await;
     assert!(status == 401 && body.contains("work.key"), "{body}");
     assert!(server.requests().is_empty(), "nobody is called without the key");
 
     let keys = ["sk-planted-the-first-one", "sk-planted-the-second-key"];
     for key in keys {
         std::fs::write(&file, format!("{key}\n")).unwrap();
-        proxy.answer("m", "hi").await;
+        proxy.answer_text("m", "hi").await;
         assert_eq!(last_key(&server).as_deref(), Some(key));
         for status in [400, 401, 500] {
-            let (answered, body) = proxy.ask("m", &format!("!error {status} Your key {QUOTE} is bad."), true).await;
+            let (answered, body) =
+                proxy.send_message("m", &format!("!error {status} Your key {KEY_PLACEHOLDER} is bad."), true).await;
             assert_eq!(answered, status);
             assert!(body.contains("[redacted]") && !body.contains(key), "{body}");
         }
     }
-    proxy.said("POST /v1/messages", 9).await;
+    proxy.wait_for_log("POST /v1/messages", 9).await;
     let log = proxy.stop().await;
     assert!(log.contains("DEBUG") || log.contains("INFO"), "this is the log: {log}");
     for key in keys {
@@ -67,11 +68,11 @@ async fn a_key_in_a_file_is_exchanged_without_a_restart_and_never_shown() {
 
 #[tokio::test]
 async fn logging_in_and_out_counts_at_once_and_the_key_is_in_a_private_file_alone() {
-    let home = Home::new();
-    let server = ScriptedServer::start().await;
-    home.configure(&work(&server, ""));
+    let home = TestHome::new();
+    let server = ScriptedUpstreamServer::start().await;
+    home.write_config(&work(&server, ""));
     let proxy = start(&home).await;
-    proxy.answer("m", "hi").await;
+    proxy.answer_text("m", "hi").await;
     assert_eq!(last_key(&server), None);
 
     let key = "sk-planted-for-a-login";
@@ -82,21 +83,21 @@ async fn logging_in_and_out_counts_at_once_and_the_key_is_in_a_private_file_alon
     assert!(said.contains(file.to_str().unwrap()) && !said.contains(key), "{said}");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
-    proxy.answer("m", "hi").await;
+    proxy.answer_text("m", "hi").await;
     assert_eq!(last_key(&server).as_deref(), Some(key));
 
-    let output = finish(home.hostler(&["doctor"])).await;
+    let output = run_to_end(home.hostler_command(&["doctor"])).await;
     let report = text(&output.stdout);
     assert!(report.contains(&format!("has a key, in {}.", file.display())) && !report.contains(key), "{report}");
 
     let output = with_stdin(&home, &["agents", "logout", "work"], "").await;
     assert!(text(&output.stderr).contains("was removed from"), "{output:?}");
-    proxy.answer("m", "hi").await;
+    proxy.answer_text("m", "hi").await;
     assert_eq!(last_key(&server), None);
-    proxy.said("POST /v1/messages", 3).await;
+    proxy.wait_for_log("POST /v1/messages", 3).await;
     let log = proxy.stop().await;
     assert!(!log.contains(key), "{log}");
-    for path in files(home.root()) {
+    for path in list_files(home.root()) {
         let bytes = std::fs::read(&path).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&bytes).contains(key), "{}", path.display());
     }
@@ -104,13 +105,13 @@ async fn logging_in_and_out_counts_at_once_and_the_key_is_in_a_private_file_alon
 
 #[tokio::test]
 async fn where_no_keyring_is_reachable_a_file_is_used_and_said_to_be() {
-    let home = Home::new();
-    let mut command = home.hostler(&["agents", "login", "anthropic"]);
+    let home = TestHome::new();
+    let mut command = home.hostler_command(&["agents", "login", "anthropic"]);
     // The runtime directory of this home has no bus.
     command.env_remove("DBUS_SESSION_BUS_ADDRESS").env_remove("HOSTLER_CREDENTIAL_STORE").stdin(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"sk-planted").await.unwrap();
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").unwrap();
+    let output = tokio::time::timeout(TEST_TIMEOUT, child.wait_with_output()).await.expect("it ends").unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(
@@ -119,20 +120,20 @@ async fn where_no_keyring_is_reachable_a_file_is_used_and_said_to_be() {
     );
     assert!(home.path("state").join("hostler").join("credentials").join("anthropic").is_file());
 
-    let mut strict = home.hostler(&["agents", "login", "openai"]);
+    let mut strict = home.hostler_command(&["agents", "login", "openai"]);
     strict.env_remove("DBUS_SESSION_BUS_ADDRESS").env("HOSTLER_CREDENTIAL_STORE", "keyring").stdin(Stdio::piped());
     let mut child = strict.stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"sk-planted").await.unwrap();
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").unwrap();
+    let output = tokio::time::timeout(TEST_TIMEOUT, child.wait_with_output()).await.expect("it ends").unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(!home.path("state").join("hostler").join("credentials").join("openai").exists());
 }
 
 #[tokio::test]
 async fn a_key_that_is_typed_is_not_shown() {
-    let home = Home::new();
+    let home = TestHome::new();
     let pty = openpty(None, None).unwrap();
-    let mut command = home.hostler(&["agents", "login", "anthropic"]);
+    let mut command = home.hostler_command(&["agents", "login", "anthropic"]);
     let slave = || Stdio::from(pty.slave.try_clone().unwrap());
     command.env("HOSTLER_CREDENTIAL_STORE", "file").stdin(slave()).stdout(slave()).stderr(slave());
     let mut child = command.spawn().unwrap();
@@ -157,8 +158,8 @@ async fn a_key_that_is_typed_is_not_shown() {
         }
         shown
     });
-    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap();
-    let shown = tokio::time::timeout(PATIENCE, shown).await.expect("the terminal ends").unwrap();
+    let status = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.expect("it ends").unwrap();
+    let shown = tokio::time::timeout(TEST_TIMEOUT, shown).await.expect("the terminal ends").unwrap();
     assert_eq!(status.code(), Some(0), "{shown}");
     assert!(shown.contains("The key of anthropic is in ") && !shown.contains(key), "{shown}");
     let kept = std::fs::read_to_string(home.path("state").join("hostler").join("credentials").join("anthropic"));
@@ -167,9 +168,9 @@ async fn a_key_that_is_typed_is_not_shown() {
 
 #[tokio::test]
 async fn a_missing_key_of_a_provider_is_told_with_what_to_do_before_anybody_is_called() {
-    let home = Home::new();
-    let proxy = Proxy::start(home.hostler(&["proxy"])).await;
-    let (status, body) = proxy.ask("claude-sonnet-4-5", "hi", true).await;
+    let home = TestHome::new();
+    let proxy = ProxyProcess::start(home.hostler_command(&["proxy"])).await;
+    let (status, body) = proxy.send_message("claude-sonnet-4-5", "hi", true).await;
     assert_eq!(status, 401);
     assert!(body.contains("authentication_error") && body.contains("hostler agents login anthropic"), "{body}");
     proxy.stop().await;
@@ -178,10 +179,10 @@ async fn a_missing_key_of_a_provider_is_told_with_what_to_do_before_anybody_is_c
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_key_ends_a_turn_at_once_with_what_to_do_and_code_4() {
     for build in BUILDS {
-        let home = Home::new();
-        let mut command = home.hostler(&["run", "hi"]);
+        let home = TestHome::new();
+        let mut command = home.hostler_command(&["run", "hi"]);
         command.env("HOSTLER_CLAUDE", build).env("HOSTLER_LOG", "off");
-        let output = finish(command).await;
+        let output = run_to_end(command).await;
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(4), "{build}: {said}");
         assert!(said.contains("hostler agents login anthropic"), "{build}: {said}");
@@ -214,9 +215,9 @@ async fn github() -> (String, tokio::task::JoinHandle<()>) {
 
 #[tokio::test]
 async fn signing_in_to_copilot_shows_the_code_and_keeps_the_token() {
-    let home = Home::new();
+    let home = TestHome::new();
     let (url, server) = github().await;
-    home.configure(&format!("[upstreams.copilot]\ngithub-url = '{url}'\nclient-id = 'Iv1.test'\n"));
+    home.write_config(&format!("[upstreams.copilot]\ngithub-url = '{url}'\nclient-id = 'Iv1.test'\n"));
     let output = with_stdin(&home, &["agents", "login", "copilot"], "").await;
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -226,7 +227,7 @@ async fn signing_in_to_copilot_shows_the_code_and_keeps_the_token() {
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "gho_planted_by_the_test");
     server.abort();
 
-    let nobody = Home::new();
+    let nobody = TestHome::new();
     let output = with_stdin(&nobody, &["agents", "login", "copilot"], "").await;
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");

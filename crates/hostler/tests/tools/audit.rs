@@ -3,18 +3,18 @@
 use serde_json::json;
 
 use crate::common::BUILDS;
-use crate::common::bench::Bench;
+use crate::common::session_fixture::SessionFixture;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_decided_what_can_be_exported_while_the_host_runs_and_afterwards() {
     for build in BUILDS {
-        let mut bench = Bench::start(build).await;
-        bench.use_tool("Bash", &json!({ "command": "mkdir made", "description": "for the test" })).await;
-        let waiting = bench.waiting().await;
-        bench.answer(&waiting, json!({ "approved": true, "selectedOptionId": "allow-once" })).await;
-        bench.end().await;
+        let mut bench = SessionFixture::start(build).await;
+        bench.prompt_tool_call("Bash", &json!({ "command": "mkdir made", "description": "for the test" })).await;
+        let waiting = bench.wait_for_approval_request().await;
+        bench.answer_approval(&waiting, json!({ "approved": true, "selectedOptionId": "allow-once" })).await;
+        bench.wait_for_turn_end().await;
         let session = bench.uris.session.clone();
-        let running = bench.home.audit(&session).await;
+        let running = bench.home.export_audit_log(&session).await;
         let [asked, allowed] = &running[..] else { panic!("{build}: {running:#?}") };
         assert_eq!((&asked["decision"], &asked["who"]), (&json!("ask"), &json!("mode")), "{build}");
         assert_eq!(allowed["decision"], "allow", "{build}");
@@ -24,8 +24,8 @@ async fn who_decided_what_can_be_exported_while_the_host_runs_and_afterwards() {
             assert!(entry["input"].as_str().unwrap().contains("mkdir made"), "{build}: {entry}");
             assert!(entry["atMs"].as_u64().unwrap() > 0, "{build}: {entry}");
         }
-        let Bench { home, host, .. } = bench;
+        let SessionFixture { home, host, .. } = bench;
         host.stop().await;
-        assert_eq!(home.audit(&session).await, running, "{build}: it outlives the host");
+        assert_eq!(home.export_audit_log(&session).await, running, "{build}: it outlives the host");
     }
 }

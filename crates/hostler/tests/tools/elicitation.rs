@@ -4,22 +4,22 @@ use ahp_types::StateAction;
 use serde_json::{Value, json};
 
 use crate::common::BUILDS;
-use crate::common::bench::Bench;
+use crate::common::session_fixture::SessionFixture;
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eliciting_server.py");
 
 /// The model uses the server's tool; answers what the server asks.
-async fn elicited(bench: &mut Bench) -> Value {
-    bench.use_tool("mcp__stable__book", &json!({})).await;
-    let waiting = bench.waiting().await;
+async fn elicited(bench: &mut SessionFixture) -> Value {
+    bench.prompt_tool_call("mcp__stable__book", &json!({})).await;
+    let waiting = bench.wait_for_approval_request().await;
     assert_eq!(waiting["_meta"]["mcpServerName"], "stable", "{}: {waiting:#}", bench.build);
-    bench.answer(&waiting, json!({ "approved": true })).await;
-    bench.asked().await
+    bench.answer_approval(&waiting, json!({ "approved": true })).await;
+    bench.wait_for_questions().await
 }
 
 /// What the server heard, as it told the model.
-fn heard(bench: &Bench) -> Value {
-    let told: Value = serde_json::from_str(&bench.told()).unwrap();
+fn heard(bench: &SessionFixture) -> Value {
+    let told: Value = serde_json::from_str(&bench.last_tool_result()).unwrap();
     let text = told["content"][0]["content"][0]["text"].as_str().unwrap();
     serde_json::from_str(text.strip_prefix("The user said: ").unwrap()).unwrap()
 }
@@ -28,7 +28,7 @@ fn heard(bench: &Bench) -> Value {
 async fn a_server_of_tools_asks_and_hears_the_answers_the_no_or_nothing() {
     for build in BUILDS {
         let servers = json!({ "mcpServers": { "stable": { "command": "python3", "args": [SERVER] } } });
-        let mut bench = Bench::with_servers(build, &servers).await;
+        let mut bench = SessionFixture::with_mcp_servers(build, &servers).await;
         let asked = elicited(&mut bench).await;
         assert_eq!(asked["message"], "stable: Before the stall is booked", "{build}: {asked:#}");
         let questions = asked["questions"].as_array().unwrap();
@@ -42,7 +42,7 @@ async fn a_server_of_tools_asks_and_hears_the_answers_the_no_or_nothing() {
             "side": said("selected", json!("right")),
         });
         bench.dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept", "answers": answers })).await;
-        bench.end().await;
+        bench.wait_for_turn_end().await;
         let content = json!({ "hay": true, "name": "Ada", "side": "right", "stalls": 2 });
         assert_eq!(heard(&bench), json!({ "action": "accept", "content": content }), "{build}");
 
@@ -50,18 +50,21 @@ async fn a_server_of_tools_asks_and_hears_the_answers_the_no_or_nothing() {
             let asked = elicited(&mut bench).await;
             let completed = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": response });
             bench.dispatch(completed).await;
-            bench.end().await;
+            bench.wait_for_turn_end().await;
             assert_eq!(heard(&bench), json!({ "action": response }), "{build}");
         }
 
         // A stopped turn asks nothing any more, and the session goes on.
         elicited(&mut bench).await;
-        let chat = bench.peer.chat(&bench.uris.chat).await;
-        bench.peer.cancel(&bench.uris.chat, &chat.active_turn.unwrap().id).await;
-        let ended = bench.peer.until_end(&bench.uris.chat).await;
+        let chat = bench.client.chat_state(&bench.uris.chat).await;
+        bench.client.cancel_turn(&bench.uris.chat, &chat.active_turn.unwrap().id).await;
+        let ended = bench.client.wait_for_turn_end(&bench.uris.chat).await;
         assert!(matches!(ended.last().unwrap().action, StateAction::ChatTurnCancelled(_)), "{build}");
-        assert!(bench.peer.ask(&bench.uris.chat, "!say still here").await.contains("still here"), "{build}");
-        let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
+        assert!(
+            bench.client.send_and_wait(&bench.uris.chat, "!say still here").await.contains("still here"),
+            "{build}"
+        );
+        let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
         assert!(session["inputNeeded"].is_null(), "{build}: {session:#}");
         bench.stop().await;
     }

@@ -2,40 +2,45 @@
 
 use serde_json::json;
 
-use crate::common::bench::Bench;
-use crate::common::{BUILDS, finish, text};
+use crate::common::session_fixture::SessionFixture;
+use crate::common::{BUILDS, run_to_end, text};
 
-async fn add(bench: &Bench, effect: &str, rule: &str) {
+async fn add(bench: &SessionFixture, effect: &str, rule: &str) {
     let work = bench.home.work();
     let output =
-        finish(bench.home.hostler(&["rules", "add", effect, rule, "--workspace", work.to_str().unwrap()])).await;
+        run_to_end(bench.home.hostler_command(&["rules", "add", effect, rule, "--workspace", work.to_str().unwrap()]))
+            .await;
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_that_is_added_decides_the_call_that_waits() {
     for build in BUILDS {
-        let mut bench = Bench::start(build).await;
+        let mut bench = SessionFixture::start(build).await;
         let made = bench.home.work().join("made");
-        bench.use_tool("Bash", &json!({ "command": "mkdir made", "description": "for the test" })).await;
-        bench.waiting().await;
+        bench.prompt_tool_call("Bash", &json!({ "command": "mkdir made", "description": "for the test" })).await;
+        bench.wait_for_approval_request().await;
         add(&bench, "allow", "Bash(mkdir made)").await;
-        bench.end().await;
+        bench.wait_for_turn_end().await;
         assert!(made.is_dir(), "{build}");
-        let call = bench.call("Bash").await;
+        let call = bench.last_tool_call("Bash").await;
         assert_eq!(
             (&call["status"], &call["confirmed"]),
             (&json!("completed"), &json!("setting")),
             "{build}: {call:#}"
         );
 
-        bench.use_tool("Bash", &json!({ "command": "rmdir made", "description": "for the test" })).await;
-        bench.waiting().await;
+        bench.prompt_tool_call("Bash", &json!({ "command": "rmdir made", "description": "for the test" })).await;
+        bench.wait_for_approval_request().await;
         add(&bench, "deny", "Bash(rmdir:*)").await;
-        bench.end().await;
+        bench.wait_for_turn_end().await;
         assert!(made.is_dir(), "{build}");
-        assert_eq!(bench.call("Bash").await["status"], "cancelled", "{build}");
-        assert!(bench.told().contains("Bash(rmdir:*)"), "{build}: the model knows why: {}", bench.told());
+        assert_eq!(bench.last_tool_call("Bash").await["status"], "cancelled", "{build}");
+        assert!(
+            bench.last_tool_result().contains("Bash(rmdir:*)"),
+            "{build}: the model knows why: {}",
+            bench.last_tool_result()
+        );
         bench.stop().await;
     }
 }

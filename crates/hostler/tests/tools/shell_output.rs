@@ -2,30 +2,32 @@
 
 use serde_json::{Value, json};
 
-use crate::common::bench::Bench;
-use crate::common::{BUILDS, Home};
+use crate::common::session_fixture::SessionFixture;
+use crate::common::{BUILDS, TestHome};
 
 /// Neither build does. A build that begins to is to be shown live, and this test is to notice it.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_commands_output_is_reported_before_its_end() {
     for build in BUILDS {
-        let home = Home::new();
+        let home = TestHome::new();
         let wire = home.path("home").join("wire.jsonl");
-        let mut bench =
-            Bench::through(home, build, |agent| format!("{agent} \"$@\" | tee -a '{}'", wire.display())).await;
+        let mut bench = SessionFixture::with_agent_script(home, build, |agent| {
+            format!("{agent} \"$@\" | tee -a '{}'", wire.display())
+        })
+        .await;
         // What is printed is not in the command, so that the command's echo is not taken for it.
         let command = "for i in 1 2 3 4 5 6; do printf 'out%s-%s\\n' put $i; sleep 1; done; touch ended";
-        bench.use_tool("Bash", &json!({ "command": command, "description": "for the test" })).await;
-        let waiting = bench.waiting().await;
-        bench.answer(&waiting, json!({ "approved": true })).await;
-        bench.end().await;
+        bench.prompt_tool_call("Bash", &json!({ "command": command, "description": "for the test" })).await;
+        let waiting = bench.wait_for_approval_request().await;
+        bench.answer_approval(&waiting, json!({ "approved": true })).await;
+        bench.wait_for_turn_end().await;
         let said = std::fs::read_to_string(&wire).unwrap();
         let first = said.lines().find(|line| line.contains("output-1")).expect("the output is reported in the end");
         let first: Value = serde_json::from_str(first).unwrap();
         let hook = first["request"]["input"]["hook_event_name"] == "PostToolUse";
         assert!(first["type"] == "user" || hook, "{build} reports it earlier: {first:#}");
         assert!(first.to_string().contains("output-6"), "{build}: it comes as a whole: {first:#}");
-        let text = bench.call("Bash").await["content"][0]["text"].clone();
+        let text = bench.last_tool_call("Bash").await["content"][0]["text"].clone();
         assert!(text.as_str().unwrap().contains("output-6"), "{build}: {text}");
         bench.stop().await;
     }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::common::BUILDS;
-use crate::common::bench::{Bench, eventually};
-use crate::common::upstream::Request;
+use crate::common::scripted_upstream::RecordedRequest;
+use crate::common::session_fixture::{SessionFixture, wait_until};
 
 fn bash(command: &str) -> Value {
     json!({ "command": command, "description": "for the test" })
@@ -18,10 +18,10 @@ fn agent(script: &str, background: bool) -> String {
     format!("!tool Agent {input}")
 }
 
-impl Bench {
+impl SessionFixture {
     /// What the helpers' models were told about their calls, as often as they were told it.
     fn helpers_told(&self) -> Vec<String> {
-        let blocks = |request: &Request| -> Vec<Value> {
+        let blocks = |request: &RecordedRequest| -> Vec<Value> {
             let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
             messages.iter().flat_map(|message| message["content"].as_array().cloned().unwrap_or_default()).collect()
         };
@@ -39,30 +39,30 @@ impl Bench {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_asks_and_goes_on_with_the_answer() {
     for build in BUILDS {
-        let mut bench = Bench::start(build).await;
+        let mut bench = SessionFixture::start(build).await;
         let (made, other) = (bench.home.work().join("made"), bench.home.work().join("other"));
         let script = format!(
             "!tool Bash {}\n!say then\n!tool Bash {}\n!say the helper is done",
             bash("mkdir made"),
             bash("mkdir other")
         );
-        bench.peer.say(&bench.uris.chat, &format!("{}\n!say done", agent(&script, false))).await;
-        let waiting = bench.needed().await;
+        bench.client.send_message(&bench.uris.chat, &format!("{}\n!say done", agent(&script, false))).await;
+        let waiting = bench.wait_for_session_request().await;
         let title = &waiting["toolCall"]["confirmationTitle"];
         assert_eq!(title, "A sub-agent wants to use Bash", "{build}: {waiting:#}");
-        let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
+        let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
         let needed = session["inputNeeded"].as_array().unwrap();
         assert_eq!((needed.len(), &needed[0]["toolCall"]["status"]), (1, &json!("pending-confirmation")), "{build}");
         assert!(!made.exists(), "{build}");
-        bench.answer_needed(&waiting, json!({ "approved": true })).await;
-        let waiting = bench.needed().await;
+        bench.answer_session_request(&waiting, json!({ "approved": true })).await;
+        let waiting = bench.wait_for_session_request().await;
         assert!(made.is_dir(), "{build}: it went on with the yes");
         let words = "Not this one, helper.";
-        bench.answer_needed(&waiting, json!({ "approved": false, "reasonMessage": words })).await;
-        bench.end().await;
+        bench.answer_session_request(&waiting, json!({ "approved": false, "reasonMessage": words })).await;
+        bench.wait_for_turn_end().await;
         assert!(!other.exists(), "{build}");
         assert!(bench.helper_was_told(words), "{build}: the helper's model hears the person's words");
-        let call = bench.call("Agent").await;
+        let call = bench.last_tool_call("Agent").await;
         assert_eq!(call["status"], "completed", "{build}: {call:#}");
         assert!(call["content"].to_string().contains("the helper is done"), "{build}: {call:#}");
         bench.stop().await;
@@ -72,15 +72,15 @@ async fn a_sub_agent_asks_and_goes_on_with_the_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_in_the_background_asks_too() {
     for build in BUILDS {
-        let mut bench = Bench::start(build).await;
+        let mut bench = SessionFixture::start(build).await;
         let (made, own) = (bench.home.work().join("made"), bench.home.work().join("own"));
         let helper = agent(&format!("!tool Bash {}\n!say the helper is done", bash("mkdir made")), true);
         // The agent's own call keeps the turn open until the sub-agent has done its work.
         let script = format!("{helper}\n!say meanwhile\n!tool Bash {}\n!say done", bash("mkdir own"));
-        bench.peer.say(&bench.uris.chat, &script).await;
+        bench.client.send_message(&bench.uris.chat, &script).await;
         let (mut helpers, mut agents) = (None, None);
         while helpers.is_none() || agents.is_none() {
-            let waiting = bench.needed().await;
+            let waiting = bench.wait_for_session_request().await;
             match waiting["toolCall"]["toolInput"].as_str().unwrap() {
                 input if input.contains("mkdir made") => helpers = Some(waiting),
                 _ => agents = Some(waiting),
@@ -90,11 +90,11 @@ async fn a_sub_agent_in_the_background_asks_too() {
         let title = &helpers["toolCall"]["confirmationTitle"];
         assert_eq!(title, "A sub-agent wants to use Bash", "{build}: {helpers:#}");
         assert!(!made.exists() && !own.exists(), "{build}");
-        bench.answer_needed(&helpers, json!({ "approved": true })).await;
-        eventually("the helper has done its work", || made.is_dir()).await;
+        bench.answer_session_request(&helpers, json!({ "approved": true })).await;
+        wait_until("the helper has done its work", || made.is_dir()).await;
         assert!(!own.exists(), "{build}: one answer is about one call");
-        bench.answer_needed(&agents.unwrap(), json!({ "approved": false })).await;
-        bench.end().await;
+        bench.answer_session_request(&agents.unwrap(), json!({ "approved": false })).await;
+        bench.wait_for_turn_end().await;
         assert!(!own.exists(), "{build}");
         bench.stop().await;
     }
@@ -106,16 +106,16 @@ async fn a_rule_against_it_holds_for_sub_agents() {
         "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(mkdir:*)\" }]\n";
     for build in BUILDS {
         for background in [false, true] {
-            let mut bench = Bench::with_rules(build, rules).await;
+            let mut bench = SessionFixture::with_rules(build, rules).await;
             let made = bench.home.work().join("made");
             let helper = agent(&format!("!tool Bash {}\n!say the helper is done", bash("mkdir made")), background);
             let script = format!("{helper}\n!say meanwhile\n!tool Bash {}\n!say done", bash("touch own"));
-            bench.peer.say(&bench.uris.chat, &script).await;
-            let waiting = bench.waiting().await;
+            bench.client.send_message(&bench.uris.chat, &script).await;
+            let waiting = bench.wait_for_approval_request().await;
             assert!(waiting["toolInput"].as_str().unwrap().contains("touch own"), "{build}: {waiting:#}");
-            eventually("the helper hears of the rule", || bench.helper_was_told("Bash(mkdir:*)")).await;
-            bench.answer(&waiting, json!({ "approved": false })).await;
-            assert!(!bench.end().await, "{build}: nobody is asked what a rule denies");
+            wait_until("the helper hears of the rule", || bench.helper_was_told("Bash(mkdir:*)")).await;
+            bench.answer_approval(&waiting, json!({ "approved": false })).await;
+            assert!(!bench.wait_for_turn_end().await, "{build}: nobody is asked what a rule denies");
             assert!(!made.exists(), "{build}");
             bench.stop().await;
         }
@@ -126,8 +126,8 @@ async fn a_rule_against_it_holds_for_sub_agents() {
 async fn planning_holds_for_sub_agents() {
     for build in BUILDS {
         for background in [false, true] {
-            let mut bench = Bench::start(build).await;
-            bench.change_mode("plan").await;
+            let mut bench = SessionFixture::start(build).await;
+            bench.set_permission_mode("plan").await;
             let file = bench.home.work().join("made.txt");
             let write = json!({ "file_path": file, "content": "x" });
             let steps = format!(
@@ -139,14 +139,14 @@ async fn planning_holds_for_sub_agents() {
                 "{}\n!say meanwhile\n!tool ExitPlanMode {{\"plan\":\"none\"}}\n!say done",
                 agent(&steps, background)
             );
-            bench.peer.say(&bench.uris.chat, &script).await;
-            let asked = bench.asked().await;
+            bench.client.send_message(&bench.uris.chat, &script).await;
+            let asked = bench.wait_for_questions().await;
             // The second request tells of the first call, the third one of both.
-            eventually("the helper has tried", || bench.helpers_told().len() >= 3).await;
+            wait_until("the helper has tried", || bench.helpers_told().len() >= 3).await;
             bench
                 .dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "decline" }))
                 .await;
-            assert!(!bench.end().await, "{build}: nobody is asked what planning forbids");
+            assert!(!bench.wait_for_turn_end().await, "{build}: nobody is asked what planning forbids");
             assert!(!file.exists(), "{build}");
             bench.stop().await;
         }

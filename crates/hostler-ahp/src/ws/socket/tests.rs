@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
-use crate::ws::sample::{MASK, frame};
+use crate::ws::test_frames::{MASK, client_frame};
 
 /// What the host's end of the socket is given and gives.
 struct Host {
@@ -34,9 +34,9 @@ fn open(buffer: usize, limits: SocketLimits) -> (DuplexStream, Host) {
             outbound.close().await.unwrap();
         };
         tokio::select! { () = reader => {}, () = writer => {} }
-        Goodbye::Done
+        CloseReason::Finished
     };
-    let end = tokio::spawn(async move { run(stream, Bytes::new(), Encoding::Plain, &limits, talk).await });
+    let end = tokio::spawn(async move { run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, talk).await });
     (client, Host { heard, tell, end })
 }
 
@@ -55,12 +55,12 @@ async fn rest(client: &mut DuplexStream) -> Vec<u8> {
 #[tokio::test(start_paused = true)]
 async fn messages_go_both_ways_and_a_ping_is_answered_at_once() {
     let (mut client, mut host) = open(1024, SocketLimits::default());
-    client.write_all(&[frame(0x81, b"hello"), frame(0x89, b"?")].concat()).await.unwrap();
+    client.write_all(&[client_frame(0x81, b"hello"), client_frame(0x89, b"?")].concat()).await.unwrap();
     assert_eq!(host.heard.recv().await.as_deref(), Some("hello"));
     expect(&mut client, b"\x8a\x01?").await;
-    host.tell.send(Encoding::Plain.frame(b"hi")).await.unwrap();
+    host.tell.send(FrameEncoding::Plain.frame(b"hi")).await.unwrap();
     expect(&mut client, b"\x81\x02hi").await;
-    client.write_all(&frame(0x88, &1000u16.to_be_bytes())).await.unwrap();
+    client.write_all(&client_frame(0x88, &1000u16.to_be_bytes())).await.unwrap();
     assert_eq!(rest(&mut client).await, b"\x88\x02\x03\xe8");
     drop(client);
     host.end.await.unwrap();
@@ -73,7 +73,7 @@ async fn a_silent_client_is_pinged_and_stays_as_long_as_it_answers() {
     for round in 1..4 {
         expect(&mut client, b"\x89\x00").await;
         assert_eq!(start.elapsed().as_secs(), 20 * round);
-        client.write_all(&frame(0x8a, b"")).await.unwrap();
+        client.write_all(&client_frame(0x8a, b"")).await.unwrap();
     }
     assert!(!host.end.is_finished());
     // No answer any more: one more ping, then the end, without a word.
@@ -87,10 +87,10 @@ async fn a_client_that_talks_is_never_pinged() {
     let (mut client, mut host) = open(1024, SocketLimits::default());
     for _ in 0..10 {
         tokio::time::advance(Duration::from_secs(15)).await;
-        client.write_all(&frame(0x81, b"x")).await.unwrap();
+        client.write_all(&client_frame(0x81, b"x")).await.unwrap();
         host.heard.recv().await.unwrap();
     }
-    client.write_all(&frame(0x88, b"")).await.unwrap();
+    client.write_all(&client_frame(0x88, b"")).await.unwrap();
     assert_eq!(rest(&mut client).await, b"\x88\x00");
 }
 
@@ -102,10 +102,10 @@ async fn a_host_that_is_busy_does_not_blame_the_client() {
         inbound.next().await.unwrap();
         tokio::time::sleep(Duration::from_secs(1000)).await;
         assert_eq!(inbound.next().await.as_deref(), Some("two"));
-        Goodbye::Done
+        CloseReason::Finished
     };
-    client.write_all(&[frame(0x81, b"one"), frame(0x81, b"two")].concat()).await.unwrap();
-    let socket = run(stream, Bytes::new(), Encoding::Plain, &limits, talk);
+    client.write_all(&[client_frame(0x81, b"one"), client_frame(0x81, b"two")].concat()).await.unwrap();
+    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, talk);
     let (bytes, ()) = tokio::join!(rest(&mut client), socket);
     assert_eq!(bytes, b"\x88\x02\x03\xe8");
 }
@@ -115,7 +115,7 @@ async fn a_client_that_takes_no_bytes_is_cut_off() {
     let limits = SocketLimits { ping_after: Duration::from_secs(3600), ..SocketLimits::default() };
     let (client, host) = open(64, limits);
     let start = Instant::now();
-    host.tell.send(Encoding::Plain.frame(&[b'x'; 1000])).await.unwrap();
+    host.tell.send(FrameEncoding::Plain.frame(&[b'x'; 1000])).await.unwrap();
     host.end.await.unwrap();
     assert_eq!(start.elapsed().as_secs(), 30);
     drop(client);
@@ -124,12 +124,12 @@ async fn a_client_that_takes_no_bytes_is_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_slowly_is_served() {
     let (mut client, host) = open(64, SocketLimits::default());
-    host.tell.send(Encoding::Plain.frame(&[b'x'; 640])).await.unwrap();
+    host.tell.send(FrameEncoding::Plain.frame(&[b'x'; 640])).await.unwrap();
     let mut read = 0;
     while read < 644 {
         tokio::time::advance(Duration::from_secs(10)).await;
         read += client.read(&mut [0; 64]).await.unwrap();
-        client.write_all(&frame(0x8a, b"")).await.unwrap();
+        client.write_all(&client_frame(0x8a, b"")).await.unwrap();
     }
     assert!(!host.end.is_finished());
 }
@@ -138,8 +138,8 @@ async fn a_client_that_reads_slowly_is_served() {
 async fn pings_are_answered_right_after_a_frame_that_is_under_way_and_only_the_last_counts() {
     let (mut client, stream) = duplex(64);
     let (hear, mut heard) = mpsc::channel(1);
-    let large = Encoding::Plain.frame(&[b'x'; 100]);
-    let (frame_under_way, next) = (large.clone(), Encoding::Plain.frame(b"next"));
+    let large = FrameEncoding::Plain.frame(&[b'x'; 100]);
+    let (frame_under_way, next) = (large.clone(), FrameEncoding::Plain.frame(b"next"));
     let talk = |mut inbound: Inbound<DuplexStream>, mut outbound: Outbound<DuplexStream>| async move {
         let reader = async {
             while let Some(text) = inbound.next().await {
@@ -151,15 +151,15 @@ async fn pings_are_answered_right_after_a_frame_that_is_under_way_and_only_the_l
             outbound.send(next).await.unwrap();
         };
         tokio::join!(reader, writer);
-        Goodbye::Done
+        CloseReason::Finished
     };
     let limits = SocketLimits::default();
-    let socket = run(stream, Bytes::new(), Encoding::Plain, &limits, talk);
+    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, talk);
     let client = async {
         expect(&mut client, &large[..1]).await;
-        let pings: Vec<u8> = [b"1", b"2", b"3"].into_iter().flat_map(|payload| frame(0x89, payload)).collect();
+        let pings: Vec<u8> = [b"1", b"2", b"3"].into_iter().flat_map(|payload| client_frame(0x89, payload)).collect();
         client.write_all(&pings).await.unwrap();
-        client.write_all(&frame(0x81, b"after the pings")).await.unwrap();
+        client.write_all(&client_frame(0x81, b"after the pings")).await.unwrap();
         assert_eq!(heard.recv().await.as_deref(), Some("after the pings"));
         expect(&mut client, &[&large[1..], b"\x8a\x013\x81\x04next"].concat()).await;
         drop(client);
@@ -170,8 +170,8 @@ async fn pings_are_answered_right_after_a_frame_that_is_under_way_and_only_the_l
 #[tokio::test(start_paused = true)]
 async fn a_broken_protocol_ends_with_a_close_frame_that_says_why() {
     for (bytes, code, word) in [
-        (frame(0x83, b""), 1002u16, "opcode"),
-        (frame(0x81, b"\xff"), 1007, "UTF-8"),
+        (client_frame(0x83, b""), 1002u16, "opcode"),
+        (client_frame(0x81, b"\xff"), 1007, "UTF-8"),
         ([&[0x81, 0xff][..], &[0; 3], &[1; 5], &MASK].concat(), 1009, "larger"),
     ] {
         let (mut client, host) = open(4096, SocketLimits::default());
@@ -190,7 +190,7 @@ async fn a_broken_protocol_ends_with_a_close_frame_that_says_why() {
 #[tokio::test(start_paused = true)]
 async fn closing_the_writer_says_goodbye_after_everything_else() {
     let (mut client, host) = open(1024, SocketLimits::default());
-    host.tell.send(Encoding::Plain.frame(b"last")).await.unwrap();
+    host.tell.send(FrameEncoding::Plain.frame(b"last")).await.unwrap();
     drop(host.tell);
     let bytes = rest(&mut client).await;
     let bytes = bytes.strip_prefix(b"\x81\x04last").unwrap();
@@ -204,14 +204,14 @@ async fn a_client_that_missed_something_hears_that_instead_of_what_waits() {
     let (mut client, stream) = duplex(64);
     let talk = |_inbound, mut outbound: Outbound<DuplexStream>| async move {
         for _ in 0..10 {
-            outbound.feed(Encoding::Plain.frame(&[b'x'; 38])).await.unwrap();
+            outbound.feed(FrameEncoding::Plain.frame(&[b'x'; 38])).await.unwrap();
         }
         // The stream takes one frame and a half.
         let _ = timeout(Duration::from_secs(1), outbound.flush()).await;
-        Goodbye::TooSlow
+        CloseReason::TooSlow
     };
     let limits = SocketLimits::default();
-    let socket = run(stream, Bytes::new(), Encoding::Plain, &limits, talk);
+    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, talk);
     let client = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let bytes = rest(&mut client).await;
@@ -219,5 +219,5 @@ async fn a_client_that_missed_something_hears_that_instead_of_what_waits() {
         bytes
     };
     let (bytes, ()) = tokio::join!(client, socket);
-    assert_eq!(bytes[80..], Goodbye::TooSlow.frame());
+    assert_eq!(bytes[80..], CloseReason::TooSlow.close_frame());
 }

@@ -7,52 +7,56 @@ use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
 use crate::Io;
-use crate::console::{Console, Style};
-use crate::exit::{Exit, Failure};
-use crate::ports::{ClaudeChoice, Finding, Level, Wiring};
+use crate::console::{Console, TextStyle};
+use crate::exit::{CommandFailure, Exit};
+use crate::ports::{ClaudeChoice, DoctorFinding, FindingSeverity, Wiring};
 use crate::settings::{Settings, TokenChoice};
-use crate::state::{Endpoint, StateDir, read_token};
+use crate::state::{HostEndpoint, StateDir, read_token};
 
 /// Below this a managed install does not fit.
-const LOW_DISK: u64 = 1 << 30;
+const LOW_DISK_BYTES: u64 = 1 << 30;
 /// Below this the journal is in danger.
-const NO_DISK: u64 = 64 << 20;
+const CRITICAL_DISK_BYTES: u64 = 64 << 20;
 
 /// A finding and the check that it is from.
 #[derive(Debug, Serialize)]
-struct Reported {
+struct CheckFinding {
     check: String,
     #[serde(flatten)]
-    finding: Finding,
+    finding: DoctorFinding,
 }
 
 /// Reports what is missing and how to fix it.
-pub(crate) async fn doctor(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
-    let agent = agent(wiring, settings);
-    let agent_missing = agent.iter().any(|finding| finding.level == Level::Problem);
-    let upstreams = upstreams::upstreams(wiring, settings).await;
-    let mut report: Vec<Reported> = Vec::new();
-    let mut add = |check: &str, findings: Vec<Finding>| {
-        report.extend(findings.into_iter().map(|finding| Reported { check: check.to_owned(), finding }));
+pub(crate) async fn run_doctor_command(
+    wiring: &Wiring,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, CommandFailure> {
+    let agent = check_agent(wiring, settings);
+    let agent_missing = agent.iter().any(|finding| finding.level == FindingSeverity::Problem);
+    let upstreams = upstreams::check_upstreams(wiring, settings).await;
+    let mut report: Vec<CheckFinding> = Vec::new();
+    let mut add = |check: &str, findings: Vec<DoctorFinding>| {
+        report.extend(findings.into_iter().map(|finding| CheckFinding { check: check.to_owned(), finding }));
     };
     add("agent", agent);
-    add("programs", programs(wiring));
+    add("programs", check_programs(wiring));
     add("upstream", upstreams);
-    add("state", vec![writable("state directory", &settings.state_dir, "--state-dir")]);
-    add("runtime", vec![writable("runtime directory", &wiring.environment.runtime_dir(), "XDG_RUNTIME_DIR")]);
-    add("token", vec![token(settings)]);
-    add("host", vec![host(settings)]);
-    add("disk", vec![disk(&settings.state_dir), disk(&wiring.environment.cache_dir())]);
-    for check in &wiring.doctor {
+    add("state", vec![check_writable("state directory", &settings.state_dir, "--state-dir")]);
+    add("runtime", vec![check_writable("runtime directory", &wiring.environment.runtime_dir(), "XDG_RUNTIME_DIR")]);
+    add("token", vec![check_token(settings)]);
+    add("host", vec![check_host(settings)]);
+    add("disk", vec![check_disk(&settings.state_dir), check_disk(&wiring.environment.cache_dir())]);
+    for check in &wiring.doctor_checks {
         add(check.name(), check.run().await);
     }
     if settings.json {
         let text = serde_json::to_string_pretty(&report).map_err(std::io::Error::other)?;
-        io.console.out(&format!("{text}\n"))?;
+        io.console.write_out(&format!("{text}\n"))?;
     } else {
-        print(&report, &mut io.console)?;
+        print_report(&report, &mut io.console)?;
     }
-    let problem = report.iter().any(|reported| reported.finding.level == Level::Problem);
+    let problem = report.iter().any(|reported| reported.finding.level == FindingSeverity::Problem);
     Ok(match (agent_missing, problem) {
         (true, _) => Exit::AgentMissing,
         (false, true) => Exit::Failed,
@@ -60,30 +64,30 @@ pub(crate) async fn doctor(wiring: &Wiring, settings: &Settings, io: &mut Io) ->
     })
 }
 
-fn print(report: &[Reported], console: &mut Console) -> Result<(), Failure> {
-    for Reported { check, finding } in report {
+fn print_report(report: &[CheckFinding], console: &mut Console) -> Result<(), CommandFailure> {
+    for CheckFinding { check, finding } in report {
         let (mark, style) = match finding.level {
-            Level::Ok => ("ok     ", Style::Green),
-            Level::Warning => ("warning", Style::Yellow),
-            Level::Problem => ("problem", Style::Red),
+            FindingSeverity::Ok => ("ok     ", TextStyle::Green),
+            FindingSeverity::Warning => ("warning", TextStyle::Yellow),
+            FindingSeverity::Problem => ("problem", TextStyle::Red),
         };
-        console.out_line(&format!("{mark}  {check:<9} {}", finding.text), style)?;
+        console.write_out_line(&format!("{mark}  {check:<9} {}", finding.text), style)?;
         if let Some(fix) = &finding.fix {
-            console.out_line(&format!("                   → {fix}"), Style::Plain)?;
+            console.write_out_line(&format!("                   → {fix}"), TextStyle::Plain)?;
         }
     }
     Ok(())
 }
 
 /// Whether the agent that the settings choose is there.
-fn agent(wiring: &Wiring, settings: &Settings) -> Vec<Finding> {
+fn check_agent(wiring: &Wiring, settings: &Settings) -> Vec<DoctorFinding> {
     let wanted = match &settings.claude {
         ClaudeChoice::Path(path) if path.is_file() => {
-            return vec![Finding::ok(format!("claude is {}.", path.display()))];
+            return vec![DoctorFinding::ok(format!("claude is {}.", path.display()))];
         }
         ClaudeChoice::Path(path) => {
             let text = format!("claude should be {}, and there is no such file.", path.display());
-            return vec![Finding::problem(text, "Correct --claude, or leave it out to use the managed build.")];
+            return vec![DoctorFinding::problem(text, "Correct --claude, or leave it out to use the managed build.")];
         }
         ClaudeChoice::Js => Some("js"),
         ClaudeChoice::Native => Some("native"),
@@ -94,29 +98,35 @@ fn agent(wiring: &Wiring, settings: &Settings) -> Vec<Finding> {
         let provider = installer.provider();
         let default = installer.builds().into_iter().next();
         for build in installer.builds() {
-            let pinned = installer.pinned(&build).unwrap_or_default();
+            let pinned = installer.pinned_version(&build).unwrap_or_default();
             let fix = format!("Run `hostler agents install {provider} --build {build}`.");
             let is_wanted = wanted.map_or(Some(&build) == default.as_ref(), |wanted| wanted == build);
-            findings.push(match installer.installed(&build) {
-                Some(installed) => Finding::ok(format!("{provider} {} ({build}) is installed.", installed.version)),
-                None if !is_wanted => {
-                    Finding::ok(format!("{provider} {pinned} ({build}) is not installed, not needed."))
+            findings.push(match installer.installed_build(&build) {
+                Some(installed) => {
+                    DoctorFinding::ok(format!("{provider} {} ({build}) is installed.", installed.version))
                 }
-                None if wanted.is_none() && wiring.environment.find_program(provider).is_some() => Finding::warning(
-                    format!("{provider} {pinned} ({build}) is not installed; the one on the PATH is used, untested."),
-                    fix,
-                ),
-                None => Finding::problem(format!("{provider} {pinned} ({build}) is not installed."), fix),
+                None if !is_wanted => {
+                    DoctorFinding::ok(format!("{provider} {pinned} ({build}) is not installed, not needed."))
+                }
+                None if wanted.is_none() && wiring.environment.find_program(provider).is_some() => {
+                    DoctorFinding::warning(
+                        format!(
+                            "{provider} {pinned} ({build}) is not installed; the one on the PATH is used, untested."
+                        ),
+                        fix,
+                    )
+                }
+                None => DoctorFinding::problem(format!("{provider} {pinned} ({build}) is not installed."), fix),
             });
         }
     }
     findings
 }
 
-fn programs(wiring: &Wiring) -> Vec<Finding> {
+fn check_programs(wiring: &Wiring) -> Vec<DoctorFinding> {
     let look = |name: &str, why: &str| match wiring.environment.find_program(name) {
-        Some(path) => Finding::ok(format!("{name} is {}.", path.display())),
-        None => Finding::warning(format!("{name} is not on the PATH."), why),
+        Some(path) => DoctorFinding::ok(format!("{name} is {}.", path.display())),
+        None => DoctorFinding::warning(format!("{name} is not on the PATH."), why),
     };
     vec![
         look("npm", "Install Node.js; `hostler agents install` needs npm."),
@@ -125,69 +135,73 @@ fn programs(wiring: &Wiring) -> Vec<Finding> {
 }
 
 /// Whether a directory can be used, without making it.
-fn writable(what: &str, path: &Path, setting: &str) -> Finding {
+fn check_writable(what: &str, path: &Path, setting: &str) -> DoctorFinding {
     let shown = path.display();
     let fix = format!("Make it writable for you, or choose another one ({setting}).");
-    let Some(existing) = nearest(path) else {
-        return Finding::problem(format!("The {what} {shown} cannot be made."), fix);
+    let Some(existing) = nearest_existing_ancestor(path) else {
+        return DoctorFinding::problem(format!("The {what} {shown} cannot be made."), fix);
     };
     let usable = existing.is_dir() && access(existing, AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
     match (usable, existing == path) {
-        (true, true) => Finding::ok(format!("The {what} is {shown}.")),
-        (true, false) => Finding::ok(format!("The {what} {shown} will be made when it is needed.")),
-        (false, _) => Finding::problem(format!("The {what} {shown} is not writable."), fix),
+        (true, true) => DoctorFinding::ok(format!("The {what} is {shown}.")),
+        (true, false) => DoctorFinding::ok(format!("The {what} {shown} will be made when it is needed.")),
+        (false, _) => DoctorFinding::problem(format!("The {what} {shown} is not writable."), fix),
     }
 }
 
-fn token(settings: &Settings) -> Finding {
+fn check_token(settings: &Settings) -> DoctorFinding {
     let path = match &settings.token {
-        TokenChoice::Off => {
+        TokenChoice::Disabled => {
             let text = "The host runs without a token: every program on this machine can use it.";
-            return Finding::warning(text, "Leave --no-token out.");
+            return DoctorFinding::warning(text, "Leave --no-token out.");
         }
-        TokenChoice::Given(_) => return Finding::ok("The token is given by a setting."),
+        TokenChoice::Given(_) => return DoctorFinding::ok("The token is given by a setting."),
         TokenChoice::File(path) => path.clone(),
-        TokenChoice::Kept => settings.state_dir.join("token"),
+        TokenChoice::StateDirectory => settings.state_dir.join("token"),
     };
     match read_token(&path) {
-        Ok(_) => Finding::ok(format!("The token is in {}.", path.display())),
-        Err(_) if !path.exists() && matches!(settings.token, TokenChoice::Kept) => {
-            Finding::ok("A token will be made by the first host.")
+        Ok(_) => DoctorFinding::ok(format!("The token is in {}.", path.display())),
+        Err(_) if !path.exists() && matches!(settings.token, TokenChoice::StateDirectory) => {
+            DoctorFinding::ok("A token will be made by the first host.")
         }
-        Err(error) => Finding::problem(error.to_string(), format!("Look at {}.", path.display())),
+        Err(error) => DoctorFinding::problem(error.to_string(), format!("Look at {}.", path.display())),
     }
 }
 
-fn host(settings: &Settings) -> Finding {
-    match Endpoint::find(&StateDir::look(&settings.state_dir)) {
+fn check_host(settings: &Settings) -> DoctorFinding {
+    match HostEndpoint::find_running(&StateDir::without_checks(&settings.state_dir)) {
         Ok(Some(endpoint)) => {
-            let Endpoint { pid, started, .. } = &endpoint;
-            Finding::ok(format!("A host runs as process {pid} at {} since {started}.", endpoint.addr()))
+            let HostEndpoint { pid, started_at: started, .. } = &endpoint;
+            DoctorFinding::ok(format!("A host runs as process {pid} at {} since {started}.", endpoint.addr()))
         }
-        Ok(None) => Finding::ok("No host runs on this state directory; commands start their own."),
-        Err(error) => Finding::problem(error.to_string(), "Choose another one with --state-dir."),
+        Ok(None) => DoctorFinding::ok("No host runs on this state directory; commands start their own."),
+        Err(error) => DoctorFinding::problem(error.to_string(), "Choose another one with --state-dir."),
     }
 }
 
-fn disk(path: &Path) -> Finding {
+fn check_disk(path: &Path) -> DoctorFinding {
     let shown = path.display();
-    let free = nearest(path).and_then(|path| statvfs(path).ok());
+    let free = nearest_existing_ancestor(path).and_then(|path| statvfs(path).ok());
     // Their types differ between systems.
     #[expect(clippy::useless_conversion, reason = "not useless everywhere")]
     let free = free.map(|stat| u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())));
     match free {
-        None => Finding::warning(format!("The free space at {shown} is not known."), "Look at the disk."),
-        Some(free) if free < NO_DISK => Finding::problem(format!("{} at {shown}.", amount(free)), "Free some space."),
-        Some(free) if free < LOW_DISK => Finding::warning(format!("{} at {shown}.", amount(free)), "Free some space."),
-        Some(free) => Finding::ok(format!("{} at {shown}.", amount(free))),
+        None => DoctorFinding::warning(format!("The free space at {shown} is not known."), "Look at the disk."),
+        Some(free) if free < CRITICAL_DISK_BYTES => {
+            DoctorFinding::problem(format!("{} at {shown}.", format_free_space(free)), "Free some space.")
+        }
+        Some(free) if free < LOW_DISK_BYTES => {
+            DoctorFinding::warning(format!("{} at {shown}.", format_free_space(free)), "Free some space.")
+        }
+        Some(free) => DoctorFinding::ok(format!("{} at {shown}.", format_free_space(free))),
     }
 }
 
-fn amount(bytes: u64) -> String {
+fn format_free_space(bytes: u64) -> String {
     format!("{} MiB are free", bytes >> 20)
 }
 
 /// The path itself, or the nearest directory above it that exists.
-fn nearest(path: &Path) -> Option<&Path> {
+fn nearest_existing_ancestor(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| path.exists())
 }

@@ -5,81 +5,82 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{not_understood, print_json, table};
+use super::{print_json, table, unexpected_response};
 use crate::Io;
-use crate::console::{Style, one_line};
+use crate::console::{TextStyle, to_one_line};
 use crate::environment::HostEnvironment;
-use crate::exit::{Exit, Failure};
-use crate::host::Reached;
+use crate::exit::{CommandFailure, Exit};
+use crate::host::HostConnection;
 
 /// After so long people are told why nothing happens.
-const SILENCE: Duration = Duration::from_secs(1);
+const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize)]
-struct Checkup {
+struct TranscriptCheckup {
     conversations: u64,
-    findings: Vec<Finding>,
-    more: u64,
+    findings: Vec<TranscriptFinding>,
+    #[serde(rename = "more")]
+    omitted: u64,
 }
 
 #[derive(Debug, Deserialize)]
-struct Finding {
+struct TranscriptFinding {
     session: Option<String>,
     path: Option<String>,
     problem: String,
 }
 
-pub(super) async fn doctor(
+pub(super) async fn check_transcripts(
     json: bool,
     environment: &HostEnvironment,
-    host: &Reached,
+    host: &HostConnection,
     io: &mut Io,
-) -> Result<(), Failure> {
-    let mut asked = std::pin::pin!(host.client.sessions_doctor());
-    let late = io.signals.unless(tokio::time::timeout(SILENCE, &mut asked)).await?;
+) -> Result<(), CommandFailure> {
+    let mut asked = std::pin::pin!(host.client.check_transcripts());
+    let late = io.signals.run_or_interrupt(tokio::time::timeout(SLOW_NOTICE_DELAY, &mut asked)).await?;
     let answer = match late {
         Ok(answer) => answer?,
         Err(_) => {
-            io.console.note("Every record is read, which takes a while where there are many.", Style::Dim);
-            io.signals.unless(asked).await??
+            io.console.write_note("Every record is read, which takes a while where there are many.", TextStyle::Dim);
+            io.signals.run_or_interrupt(asked).await??
         }
     };
-    let checkup: Checkup = serde_json::from_str(answer.get()).map_err(|error| not_understood(&error))?;
+    let checkup: TranscriptCheckup = serde_json::from_str(answer.get()).map_err(|error| unexpected_response(&error))?;
     if json {
         print_json(&answer, io)?;
     } else {
         for finding in &checkup.findings {
-            io.console.out_line(&line(finding, &environment.home), Style::Plain)?;
+            io.console.write_out_line(&format_finding(finding, &environment.home), TextStyle::Plain)?;
         }
     }
-    let summary = summary(&checkup);
+    let summary = format_summary(&checkup);
     if checkup.findings.is_empty() {
         if !json {
-            io.console.note(&summary, Style::Plain);
+            io.console.write_note(&summary, TextStyle::Plain);
         }
         return Ok(());
     }
-    Err(Failure::new(Exit::Failed, if json { String::new() } else { summary }))
+    Err(CommandFailure::new(Exit::Failed, if json { String::new() } else { summary }))
 }
 
 /// What it is about, and what is wrong.
-fn line(finding: &Finding, home: &Path) -> String {
-    let path = finding.path.as_ref().map(|path| table::at_home(Path::new(path), home));
+fn format_finding(finding: &TranscriptFinding, home: &Path) -> String {
+    let path = finding.path.as_ref().map(|path| table::abbreviate_home(Path::new(path), home));
     let subject = match (&finding.session, path) {
-        (Some(session), Some(path)) => format!("{} ({path})", one_line(session)),
-        (Some(session), None) => one_line(session),
+        (Some(session), Some(path)) => format!("{} ({path})", to_one_line(session)),
+        (Some(session), None) => to_one_line(session),
         (None, path) => path.unwrap_or_default(),
     };
-    format!("{subject}: {}", one_line(&finding.problem))
+    format!("{subject}: {}", to_one_line(&finding.problem))
 }
 
-fn summary(checkup: &Checkup) -> String {
+fn format_summary(checkup: &TranscriptCheckup) -> String {
     let read = match checkup.conversations {
         1 => "1 conversation was read".to_owned(),
         many => format!("{many} conversations were read"),
     };
     let shown = u64::try_from(checkup.findings.len()).unwrap_or(u64::MAX);
-    match (shown.saturating_add(checkup.more), checkup.more) {
+    match (shown.saturating_add(checkup.omitted), checkup.omitted) {
         (0, _) => format!("{read}; nothing is wrong."),
         (1, _) => format!("{read}; 1 thing is wrong."),
         (all, 0) => format!("{read}; {all} things are wrong."),
@@ -91,15 +92,15 @@ fn summary(checkup: &Checkup) -> String {
 mod tests {
     use super::*;
 
-    fn finding(session: Option<&str>, path: Option<&str>) -> Finding {
+    fn finding(session: Option<&str>, path: Option<&str>) -> TranscriptFinding {
         let problem = "it is\ntorn".to_owned();
-        Finding { session: session.map(str::to_owned), path: path.map(str::to_owned), problem }
+        TranscriptFinding { session: session.map(str::to_owned), path: path.map(str::to_owned), problem }
     }
 
     #[test]
     fn a_line_says_what_it_is_about_and_what_is_wrong() {
         let home = Path::new("/home/me");
-        let say = |session, path| line(&finding(session, path), home);
+        let say = |session, path| format_finding(&finding(session, path), home);
         assert_eq!(say(Some("claude:/1"), None), "claude:/1: it is torn");
         assert_eq!(say(None, Some("/home/me/.claude/x")), "~/.claude/x: it is torn");
         assert_eq!(say(Some("claude:/1"), Some("/p/1.jsonl")), "claude:/1 (/p/1.jsonl): it is torn");
@@ -109,7 +110,7 @@ mod tests {
     fn the_last_line_counts() {
         let of = |conversations, found: usize, more| {
             let findings = (0..found).map(|_| finding(None, Some("/p"))).collect();
-            summary(&Checkup { conversations, findings, more })
+            format_summary(&TranscriptCheckup { conversations, findings, omitted: more })
         };
         assert_eq!(of(0, 0, 0), "0 conversations were read; nothing is wrong.");
         assert_eq!(of(1, 1, 0), "1 conversation was read; 1 thing is wrong.");

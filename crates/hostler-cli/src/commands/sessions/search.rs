@@ -7,108 +7,118 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{not_understood, table};
+use super::{table, unexpected_response};
 use crate::Io;
 use crate::args::SearchArgs;
 use crate::client::{Client, SearchParams};
-use crate::console::{Style, one_line};
+use crate::console::{TextStyle, to_one_line};
 use crate::environment::HostEnvironment;
-use crate::exit::{Exit, Failure};
-use crate::host::Reached;
+use crate::exit::{CommandFailure, Exit};
+use crate::host::HostConnection;
 
 /// How many results are asked for at a time.
-const PAGE: u32 = 100;
+const SEARCH_PAGE_SIZE: u32 = 100;
 
 /// After so long people are told why nothing happens.
-const SILENCE: Duration = Duration::from_secs(1);
+const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 /// A session in which something was found.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct SessionSearchResult {
     session: String,
     title: String,
     workspace: Option<String>,
     modified_at_ms: i64,
     /// Said where it is not.
-    listed: Option<bool>,
-    matching: usize,
-    hits: Vec<Hit>,
+    #[serde(rename = "listed")]
+    is_listed: Option<bool>,
+    #[serde(rename = "matching")]
+    match_count: usize,
+    hits: Vec<SearchSnippet>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Hit {
+struct SearchSnippet {
     kind: String,
     snippet: String,
     /// In UTF-16 code units.
     matches: Vec<[usize; 2]>,
 }
 
-pub(super) async fn search(
+pub(super) async fn search_sessions(
     args: &SearchArgs,
     json: bool,
     environment: &HostEnvironment,
-    host: &Reached,
+    host: &HostConnection,
     io: &mut Io,
-) -> Result<(), Failure> {
-    let query = query(args, &environment.current_dir);
-    let Found { items, pending, trouble } = find(&query, args, &host.client, io).await?;
+) -> Result<(), CommandFailure> {
+    let query = build_query(args, &environment.current_dir);
+    let SearchOutcome { items, pending, problem: trouble } = collect_results(&query, args, &host.client, io).await?;
     for item in &items {
         match json {
-            true => io.console.out(&format!("{}\n", item.get()))?,
-            false => print(item, environment, io)?,
+            true => io.console.write_out(&format!("{}\n", item.get()))?,
+            false => print_result(item, environment, io)?,
         }
     }
     if pending > 0 {
-        io.console
-            .note(&format!("Not read yet, so that more may be found in a while: {pending} sessions."), Style::Yellow);
+        io.console.write_note(
+            &format!("Not read yet, so that more may be found in a while: {pending} sessions."),
+            TextStyle::Yellow,
+        );
     }
     if let Some(trouble) = trouble {
-        io.console.note(&format!("Not everything could be searched: {}.", one_line(&trouble)), Style::Yellow);
+        io.console
+            .write_note(&format!("Not everything could be searched: {}.", to_one_line(&trouble)), TextStyle::Yellow);
     }
     if items.is_empty() {
         let sentence = if json { "" } else { "Nothing was found." };
-        return Err(Failure::new(Exit::Failed, sentence));
+        return Err(CommandFailure::new(Exit::Failed, sentence));
     }
     Ok(())
 }
 
 /// The results, as the host sends them, and what is missing.
-struct Found {
+struct SearchOutcome {
     items: Vec<Box<RawValue>>,
     /// How many sessions are not read yet.
     pending: usize,
     /// Why something cannot be read.
-    trouble: Option<String>,
+    problem: Option<String>,
 }
 
-async fn find(query: &str, args: &SearchArgs, client: &Client, io: &mut Io) -> Result<Found, Failure> {
+async fn collect_results(
+    query: &str,
+    args: &SearchArgs,
+    client: &Client,
+    io: &mut Io,
+) -> Result<SearchOutcome, CommandFailure> {
     let mut items: Vec<Box<RawValue>> = Vec::new();
     loop {
         let missing = args.limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        let (limit, offset) = (missing.min(PAGE), items.len());
-        let params = SearchParams { query, limit, offset, wait: !args.no_wait, all: args.all };
+        let (limit, offset) = (missing.min(SEARCH_PAGE_SIZE), items.len());
+        let params = SearchParams { query, limit, offset, wait: !args.no_wait, include_unlisted: args.all };
         let mut asked = std::pin::pin!(client.search(&params));
-        let late = io.signals.unless(tokio::time::timeout(SILENCE, &mut asked)).await?;
+        let late = io.signals.run_or_interrupt(tokio::time::timeout(SLOW_NOTICE_DELAY, &mut asked)).await?;
         let answer = match late {
             Ok(answer) => answer?,
             Err(_) => {
                 let why = "What is new is read first; --no-wait answers with what is known already.";
-                io.console.note(why, Style::Dim);
-                io.signals.unless(asked).await??
+                io.console.write_note(why, TextStyle::Dim);
+                io.signals.run_or_interrupt(asked).await??
             }
         };
         let found = answer.items.len();
         items.extend(answer.items);
         let enough = items.len() >= usize::try_from(args.limit).unwrap_or(usize::MAX);
         if enough || found == 0 || answer.next_offset.is_none() {
-            return Ok(Found { items, pending: answer.pending, trouble: answer.trouble });
+            return Ok(SearchOutcome { items, pending: answer.pending, problem: answer.problem });
         }
     }
 }
 
 /// The query with what the options say.
-fn query(args: &SearchArgs, working_directory: &Path) -> String {
+fn build_query(args: &SearchArgs, working_directory: &Path) -> String {
     let words: Vec<&str> = args.query.iter().map(|word| word.expose().as_str()).collect();
     let mut query = words.join(" ");
     let mut filter = |name: &str, value: &str| query.push_str(&format!(" {name}:\"{}\"", value.replace('"', " ")));
@@ -125,35 +135,37 @@ fn query(args: &SearchArgs, working_directory: &Path) -> String {
     query
 }
 
-fn print(item: &RawValue, environment: &HostEnvironment, io: &mut Io) -> Result<(), Failure> {
-    let item: Item = serde_json::from_str(item.get()).map_err(|error| not_understood(&error))?;
-    let title = if item.title.is_empty() { "(without a title)".to_owned() } else { one_line(&item.title) };
-    io.console.out_line(&title, Style::Bold)?;
+fn print_result(item: &RawValue, environment: &HostEnvironment, io: &mut Io) -> Result<(), CommandFailure> {
+    let item: SessionSearchResult = serde_json::from_str(item.get()).map_err(|error| unexpected_response(&error))?;
+    let title = if item.title.is_empty() { "(without a title)".to_owned() } else { to_one_line(&item.title) };
+    io.console.write_out_line(&title, TextStyle::Bold)?;
     let id = item.session.rsplit('/').next().unwrap_or(&item.session);
     let age = Timestamp::from_millisecond(item.modified_at_ms).unwrap_or_default();
-    let age = table::age(&age.to_string(), Timestamp::now());
-    let directory = item.workspace.map(|path| table::at_home(Path::new(&path), &environment.home));
-    let hidden = (item.listed == Some(false)).then(|| "not in the list".to_owned());
-    let facts = [Some(one_line(id)), Some(age), directory, hidden];
+    let age = table::format_age(&age.to_string(), Timestamp::now());
+    let directory = item.workspace.map(|path| table::abbreviate_home(Path::new(&path), &environment.home));
+    let hidden = (item.is_listed == Some(false)).then(|| "not in the list".to_owned());
+    let facts = [Some(to_one_line(id)), Some(age), directory, hidden];
     let facts = facts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    io.console.out_line(&format!("  {facts}"), Style::Dim)?;
+    io.console.write_out_line(&format!("  {facts}"), TextStyle::Dim)?;
     for hit in &item.hits {
-        io.console.out(&format!("  {:<9} ", one_line(&hit.kind)))?;
-        for (text, is_match) in pieces(hit) {
-            io.console
-                .out_foreign(&text.replace(['\n', '\t'], " "), if is_match { Style::Yellow } else { Style::Plain })?;
+        io.console.write_out(&format!("  {:<9} ", to_one_line(&hit.kind)))?;
+        for (text, is_match) in split_snippet(hit) {
+            io.console.write_out_untrusted(
+                &text.replace(['\n', '\t'], " "),
+                if is_match { TextStyle::Yellow } else { TextStyle::Plain },
+            )?;
         }
-        io.console.out("\n")?;
+        io.console.write_out("\n")?;
     }
-    if item.matching > item.hits.len() {
-        io.console.out_line(&format!("  and {} more", item.matching - item.hits.len()), Style::Dim)?;
+    if item.match_count > item.hits.len() {
+        io.console.write_out_line(&format!("  and {} more", item.match_count - item.hits.len()), TextStyle::Dim)?;
     }
-    io.console.out_line(&format!("  hostler sessions show {}\n", one_line(id)), Style::Dim)?;
+    io.console.write_out_line(&format!("  hostler sessions show {}\n", to_one_line(id)), TextStyle::Dim)?;
     Ok(())
 }
 
 /// A snippet in pieces, and which of them are matches.
-fn pieces(hit: &Hit) -> Vec<(String, bool)> {
+fn split_snippet(hit: &SearchSnippet) -> Vec<(String, bool)> {
     let units: Vec<u16> = hit.snippet.encode_utf16().collect();
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -178,8 +190,11 @@ mod tests {
     use super::*;
 
     fn cut(snippet: &str, matches: &[[usize; 2]]) -> Vec<String> {
-        let hit = Hit { kind: "answer".to_owned(), snippet: snippet.to_owned(), matches: matches.to_vec() };
-        pieces(&hit).into_iter().map(|(text, is_match)| if is_match { format!("[{text}]") } else { text }).collect()
+        let hit = SearchSnippet { kind: "answer".to_owned(), snippet: snippet.to_owned(), matches: matches.to_vec() };
+        split_snippet(&hit)
+            .into_iter()
+            .map(|(text, is_match)| if is_match { format!("[{text}]") } else { text })
+            .collect()
     }
 
     #[test]

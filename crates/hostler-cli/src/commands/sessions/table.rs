@@ -6,36 +6,42 @@ use ahp_types::state::{SessionStatus, SessionSummary};
 use jiff::Timestamp;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::catalogue::{self, working_directory};
-use crate::console::one_line;
+use crate::console::to_one_line;
+use crate::session_lookup::{self, working_directory};
 
-use super::is;
+use super::has_status;
 
 /// The directory's share of what the fixed columns leave, in percent.
-const DIRECTORY_SHARE: usize = 40;
+const DIRECTORY_WIDTH_PERCENT: usize = 40;
 /// No column of text is cut below this.
-const LEAST: usize = 8;
-const GAP: &str = "  ";
-const CUT: char = '…';
-const UNREAD: char = '●';
+const MIN_TEXT_COLUMN_WIDTH: usize = 8;
+const COLUMN_GAP: &str = "  ";
+const ELLIPSIS: char = '…';
+const UNREAD_MARK: char = '●';
 
 /// One session, as text: id, status, age, directory, title.
-pub(super) type Row = [String; 5];
+pub(super) type SessionTableRow = [String; 5];
 
 /// The rows of sessions, in their order.
-pub(super) fn rows(sessions: &[SessionSummary], home: &Path, now: Timestamp) -> Vec<Row> {
+pub(super) fn session_rows(sessions: &[SessionSummary], home: &Path, now: Timestamp) -> Vec<SessionTableRow> {
     let row = |(session, id): (&SessionSummary, String)| {
-        let mark = if is(session.status, SessionStatus::IsRead) { ' ' } else { UNREAD };
-        let status = format!("{mark} {}", status(session.status));
-        [id, status, age(&session.modified_at, now), directory(session, home), one_line(&session.title)]
+        let mark = if has_status(session.status, SessionStatus::IsRead) { ' ' } else { UNREAD_MARK };
+        let status = format!("{mark} {}", status_label(session.status));
+        [
+            id,
+            status,
+            format_age(&session.modified_at, now),
+            format_directory(session, home),
+            to_one_line(&session.title),
+        ]
     };
-    sessions.iter().zip(catalogue::short_ids(sessions)).map(row).collect()
+    sessions.iter().zip(session_lookup::short_ids(sessions)).map(row).collect()
 }
 
 /// The header and the rows as lines; no wider than the terminal, where there is one.
-pub(super) fn lines(rows: &[Row], columns: Option<usize>) -> Vec<String> {
+pub(super) fn format_table(rows: &[SessionTableRow], columns: Option<usize>) -> Vec<String> {
     let header = ["ID", "  STATUS", "CHANGED", "DIRECTORY", "TITLE"].map(str::to_owned);
-    let all: Vec<&Row> = std::iter::once(&header).chain(rows).collect();
+    let all: Vec<&SessionTableRow> = std::iter::once(&header).chain(rows).collect();
     let mut widths = [0; 5];
     for row in &all {
         for (width, cell) in widths.iter_mut().zip(row.iter()) {
@@ -44,46 +50,47 @@ pub(super) fn lines(rows: &[Row], columns: Option<usize>) -> Vec<String> {
     }
     if let Some(columns) = columns {
         let [id, status, age, directory, title] = &mut widths;
-        let rest = columns.saturating_sub(*id + *status + *age + 4 * GAP.len());
+        let rest = columns.saturating_sub(*id + *status + *age + 4 * COLUMN_GAP.len());
         // What the title does not need is the directory's.
-        let share = (rest * DIRECTORY_SHARE / 100).max(rest.saturating_sub(*title)).max(LEAST);
+        let share = (rest * DIRECTORY_WIDTH_PERCENT / 100).max(rest.saturating_sub(*title)).max(MIN_TEXT_COLUMN_WIDTH);
         *directory = share.min(*directory);
-        *title = rest.saturating_sub(*directory).max(LEAST).min(*title);
+        *title = rest.saturating_sub(*directory).max(MIN_TEXT_COLUMN_WIDTH).min(*title);
     }
-    all.into_iter().map(|row| line(row, widths)).collect()
+    all.into_iter().map(|row| format_row(row, widths)).collect()
 }
 
-fn line([id, status, age, directory, title]: &Row, widths: [usize; 5]) -> String {
+fn format_row([id, status, age, directory, title]: &SessionTableRow, widths: [usize; 5]) -> String {
     let [id_width, status_width, age_width, directory_width, title_width] = widths;
     let cells = [
-        pad(id.clone(), id_width),
-        pad(status.clone(), status_width),
-        pad(age.clone(), age_width),
+        pad_to_width(id.clone(), id_width),
+        pad_to_width(status.clone(), status_width),
+        pad_to_width(age.clone(), age_width),
         // The end of a path says more than its beginning.
-        pad(cut_start(directory, directory_width), directory_width),
-        cut_end(title, title_width),
+        pad_to_width(truncate_start(directory, directory_width), directory_width),
+        truncate_end(title, title_width),
     ];
-    cells.join(GAP).trim_end().to_owned()
+    cells.join(COLUMN_GAP).trim_end().to_owned()
 }
 
 /// What stands above a session that is shown.
-pub(super) fn heading(session: &SessionSummary, home: &Path) -> String {
-    let facts = [one_line(&session.resource), status(session.status).to_owned(), directory(session, home)];
+pub(super) fn format_heading(session: &SessionSummary, home: &Path) -> String {
+    let facts =
+        [to_one_line(&session.resource), status_label(session.status).to_owned(), format_directory(session, home)];
     let facts: Vec<_> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
-    match one_line(&session.title) {
+    match to_one_line(&session.title) {
         title if title.is_empty() => facts.join(" · "),
         title => format!("{title}\n{}", facts.join(" · ")),
     }
 }
 
-fn status(status: u32) -> &'static str {
-    if is(status, SessionStatus::InputNeeded) {
+fn status_label(status: u32) -> &'static str {
+    if has_status(status, SessionStatus::InputNeeded) {
         "waiting"
-    } else if is(status, SessionStatus::InProgress) {
+    } else if has_status(status, SessionStatus::InProgress) {
         "working"
-    } else if is(status, SessionStatus::Error) {
+    } else if has_status(status, SessionStatus::Error) {
         "error"
-    } else if is(status, SessionStatus::IsArchived) {
+    } else if has_status(status, SessionStatus::IsArchived) {
         "archived"
     } else {
         "idle"
@@ -91,7 +98,7 @@ fn status(status: u32) -> &'static str {
 }
 
 /// How long ago, or the day where that says more.
-pub(super) fn age(at: &str, now: Timestamp) -> String {
+pub(super) fn format_age(at: &str, now: Timestamp) -> String {
     let Ok(at) = at.parse::<Timestamp>() else {
         return "?".to_owned();
     };
@@ -106,51 +113,51 @@ pub(super) fn age(at: &str, now: Timestamp) -> String {
 }
 
 /// The first working directory, as a person would write it.
-fn directory(session: &SessionSummary, home: &Path) -> String {
+fn format_directory(session: &SessionSummary, home: &Path) -> String {
     let Some(uri) = session.working_directories.as_ref().and_then(|directories| directories.first()) else {
         return String::new();
     };
     let Some(path) = working_directory(session) else {
-        return one_line(uri);
+        return to_one_line(uri);
     };
-    at_home(&path, home)
+    abbreviate_home(&path, home)
 }
 
 /// A path as a person would write it.
-pub(super) fn at_home(path: &Path, home: &Path) -> String {
+pub(super) fn abbreviate_home(path: &Path, home: &Path) -> String {
     // A home of `/` would make everything a part of it.
     match path.strip_prefix(home) {
         Ok(rest) if home.parent().is_some() && rest.as_os_str().is_empty() => "~".to_owned(),
-        Ok(rest) if home.parent().is_some() => one_line(&format!("~/{}", rest.display())),
-        _ => one_line(&path.display().to_string()),
+        Ok(rest) if home.parent().is_some() => to_one_line(&format!("~/{}", rest.display())),
+        _ => to_one_line(&path.display().to_string()),
     }
 }
 
-fn pad(text: String, width: usize) -> String {
+fn pad_to_width(text: String, width: usize) -> String {
     let missing = width.saturating_sub(text.width());
     text + &" ".repeat(missing)
 }
 
-fn cut_end(text: &str, width: usize) -> String {
+fn truncate_end(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut kept = fitting(text.chars(), width);
-    kept.push(CUT);
+    let mut kept = take_fitting(text.chars(), width);
+    kept.push(ELLIPSIS);
     kept.into_iter().collect()
 }
 
-fn cut_start(text: &str, width: usize) -> String {
+fn truncate_start(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut kept = fitting(text.chars().rev(), width);
-    kept.push(CUT);
+    let mut kept = take_fitting(text.chars().rev(), width);
+    kept.push(ELLIPSIS);
     kept.into_iter().rev().collect()
 }
 
 /// As many characters as leave room for the mark of the cut.
-fn fitting(chars: impl Iterator<Item = char>, width: usize) -> Vec<char> {
+fn take_fitting(chars: impl Iterator<Item = char>, width: usize) -> Vec<char> {
     let mut room = width.saturating_sub(1);
     let fits = |c: &char| match room.checked_sub(c.width().unwrap_or(0)) {
         Some(rest) => {

@@ -23,7 +23,7 @@ fn sessions() -> Vec<SessionSummary> {
 }
 
 fn table(columns: Option<usize>) -> Vec<String> {
-    lines(&rows(&sessions(), Path::new("/home/ada"), "2026-05-10T12:00:00Z".parse().unwrap()), columns)
+    format_table(&session_rows(&sessions(), Path::new("/home/ada"), "2026-05-10T12:00:00Z".parse().unwrap()), columns)
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn an_age_is_short_and_an_old_one_is_a_day() {
         ("2026-05-03T12:00:00Z", "2026-05-03"),
         ("soon", "?"),
     ] {
-        assert_eq!(age(at, now), expected, "{at}");
+        assert_eq!(format_age(at, now), expected, "{at}");
     }
 }
 
 #[test]
 fn a_neighbour_of_the_home_is_not_in_it() {
     let neighbour = session("x", 1, "", "file:///home/adam/project", "");
-    assert_eq!(directory(&neighbour, Path::new("/home/ada")), "/home/adam/project");
-    assert_eq!(directory(&neighbour, Path::new("/")), "/home/adam/project");
+    assert_eq!(format_directory(&neighbour, Path::new("/home/ada")), "/home/adam/project");
+    assert_eq!(format_directory(&neighbour, Path::new("/")), "/home/adam/project");
 }

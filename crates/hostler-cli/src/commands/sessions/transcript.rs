@@ -4,21 +4,21 @@ use ahp_types::state::{
     ChatState, Message, MessageAttachment, MessageKind, ResponsePart, ToolCallState, TurnState, UsageInfo,
 };
 
-use crate::attach::{FilePlan, size};
-use crate::console::{Style, one_line};
-use crate::turn::failure_text;
+use crate::attachments::{FilePlanResponse, format_size};
+use crate::console::{TextStyle, to_one_line};
+use crate::turn::tool_error_text;
 
 /// A piece of text with one look; it ends a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct StyledText {
     pub(super) text: String,
-    pub(super) style: Style,
+    pub(super) style: TextStyle,
 }
 
 /// The whole chat below a heading.
-pub(super) fn blocks(heading: &str, chat: &ChatState, reasoning: bool) -> Vec<Block> {
-    let mut writer = Writer { blocks: Vec::new(), reasoning };
-    writer.write(heading, Style::Bold);
+pub(super) fn render_transcript(heading: &str, chat: &ChatState, reasoning: bool) -> Vec<StyledText> {
+    let mut writer = TranscriptWriter { blocks: Vec::new(), reasoning };
+    writer.write(heading, TextStyle::Bold);
     for (index, turn) in chat.turns.iter().enumerate() {
         let end = match turn.state {
             TurnState::Complete => "",
@@ -26,22 +26,22 @@ pub(super) fn blocks(heading: &str, chat: &ChatState, reasoning: bool) -> Vec<Bl
             TurnState::Error => "failed",
         };
         let facts = [turn.started_at.as_deref().unwrap_or_default(), end];
-        writer.turn(index + 1, &facts, &turn.message, &turn.response_parts, turn.usage.as_ref());
+        writer.write_turn(index + 1, &facts, &turn.message, &turn.response_parts, turn.usage.as_ref());
     }
     if let Some(turn) = &chat.active_turn {
         let facts = [turn.started_at.as_str(), "working"];
-        writer.turn(chat.turns.len() + 1, &facts, &turn.message, &turn.response_parts, turn.usage.as_ref());
+        writer.write_turn(chat.turns.len() + 1, &facts, &turn.message, &turn.response_parts, turn.usage.as_ref());
     }
     writer.blocks
 }
 
-struct Writer {
-    blocks: Vec<Block>,
+struct TranscriptWriter {
+    blocks: Vec<StyledText>,
     reasoning: bool,
 }
 
-impl Writer {
-    fn turn(
+impl TranscriptWriter {
+    fn write_turn(
         &mut self,
         number: usize,
         facts: &[&str],
@@ -49,20 +49,20 @@ impl Writer {
         parts: &[ResponsePart],
         usage: Option<&UsageInfo>,
     ) {
-        let facts = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!(" · {}", one_line(fact)));
+        let facts = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!(" · {}", to_one_line(fact)));
         let heading = format!("\nTurn {number}{}", facts.collect::<String>());
-        self.write(heading, Style::Dim);
-        self.message(message);
+        self.write(heading, TextStyle::Dim);
+        self.write_message(message);
         for part in parts {
-            self.part(part);
+            self.write_part(part);
         }
-        if let Some(usage) = usage.and_then(usage_line) {
-            self.write(usage, Style::Dim);
+        if let Some(usage) = usage.and_then(format_usage) {
+            self.write(usage, TextStyle::Dim);
         }
     }
 
     /// The message, marked like a quotation so that it cannot be taken for the answer.
-    fn message(&mut self, message: &Message) {
+    fn write_message(&mut self, message: &Message) {
         let speaker = match &message.origin.kind {
             MessageKind::User => "",
             MessageKind::Agent => "(agent) ",
@@ -72,22 +72,22 @@ impl Writer {
             MessageKind::Unknown(_) => "(somebody) ",
         };
         let lines: Vec<_> = message.text.lines().map(|line| format!("> {speaker}{line}")).collect();
-        self.write(lines.join("\n"), Style::Bold);
+        self.write(lines.join("\n"), TextStyle::Bold);
         for attachment in message.attachments.iter().flatten() {
-            self.write(attachment_lines(attachment), Style::Dim);
+            self.write(format_attachment(attachment), TextStyle::Dim);
         }
     }
 
-    fn part(&mut self, part: &ResponsePart) {
+    fn write_part(&mut self, part: &ResponsePart) {
         match part {
-            ResponsePart::Markdown(part) => self.write(part.content.trim_end(), Style::Plain),
+            ResponsePart::Markdown(part) => self.write(part.content.trim_end(), TextStyle::Plain),
             ResponsePart::Reasoning(part) if self.reasoning => {
                 let lines: Vec<_> = part.content.trim_end().lines().map(|line| format!("~ {line}")).collect();
-                self.write(lines.join("\n"), Style::Dim);
+                self.write(lines.join("\n"), TextStyle::Dim);
             }
-            ResponsePart::ToolCall(part) => self.write(tool_line(&part.tool_call), Style::Dim),
-            ResponsePart::SystemNotification(part) => self.write(one_line(part.content.as_text()), Style::Dim),
-            ResponsePart::Error(part) => self.write(format!("✗ {}", one_line(&part.error.message)), Style::Red),
+            ResponsePart::ToolCall(part) => self.write(format_tool_call(&part.tool_call), TextStyle::Dim),
+            ResponsePart::SystemNotification(part) => self.write(to_one_line(part.content.as_text()), TextStyle::Dim),
+            ResponsePart::Error(part) => self.write(format!("✗ {}", to_one_line(&part.error.message)), TextStyle::Red),
             ResponsePart::Reasoning(_)
             | ResponsePart::ContentRef(_)
             | ResponsePart::InputRequest(_)
@@ -95,16 +95,16 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, text: impl Into<String>, style: Style) {
+    fn write(&mut self, text: impl Into<String>, style: TextStyle) {
         let text = text.into();
         if !text.is_empty() {
-            self.blocks.push(Block { text, style });
+            self.blocks.push(StyledText { text, style });
         }
     }
 }
 
 /// An attachment: what it is called, what it is, and what a person should know about it.
-fn attachment_lines(attachment: &MessageAttachment) -> String {
+fn format_attachment(attachment: &MessageAttachment) -> String {
     let (label, kind, bytes, meta) = match attachment {
         MessageAttachment::EmbeddedResource(it) => (&it.label, Some(&it.content_type), None, &it.meta),
         MessageAttachment::Resource(it) => {
@@ -118,24 +118,25 @@ fn attachment_lines(attachment: &MessageAttachment) -> String {
     };
     // What the host noted about it says more than the client did.
     let noted = meta.as_ref().and_then(|meta| meta.get("hostler"));
-    let noted = noted.and_then(|noted| serde_json::from_value::<FilePlan>(noted.clone()).ok()).unwrap_or_default();
-    let mut facts = noted.facts();
+    let noted =
+        noted.and_then(|noted| serde_json::from_value::<FilePlanResponse>(noted.clone()).ok()).unwrap_or_default();
+    let mut facts = noted.describe();
     if facts.is_empty() {
-        facts.extend(kind.map(|kind| one_line(kind)).into_iter().chain(bytes.map(size)));
+        facts.extend(kind.map(|kind| to_one_line(kind)).into_iter().chain(bytes.map(format_size)));
     }
     let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
     let warnings: String = noted.warnings().map(|warning| format!("\n  ! {warning}")).collect();
-    format!("+ {}{facts}{warnings}", one_line(label))
+    format!("+ {}{facts}{warnings}", to_one_line(label))
 }
 
 /// A call in one line: what it did, or why it did not.
-fn tool_line(call: &ToolCallState) -> String {
+fn format_tool_call(call: &ToolCallState) -> String {
     let (mark, name, what) = match call {
         ToolCallState::Completed(call) if call.success => {
             ("•", &call.display_name, call.past_tense_message.as_text().to_owned())
         }
         ToolCallState::Completed(call) => {
-            let reason = failure_text(call.error.as_ref()).unwrap_or_else(|| call.past_tense_message.as_text());
+            let reason = tool_error_text(call.error.as_ref()).unwrap_or_else(|| call.past_tense_message.as_text());
             ("✗", &call.display_name, format!("failed: {reason}"))
         }
         ToolCallState::Cancelled(call) => {
@@ -153,11 +154,11 @@ fn tool_line(call: &ToolCallState) -> String {
         ToolCallState::Streaming(call) => ("…", &call.display_name, String::new()),
         ToolCallState::Unknown(_) => return String::new(),
     };
-    let what = one_line(&what);
-    format!("{mark} {}: {what}", one_line(name)).trim_end_matches([':', ' ']).to_owned()
+    let what = to_one_line(&what);
+    format!("{mark} {}: {what}", to_one_line(name)).trim_end_matches([':', ' ']).to_owned()
 }
 
-fn usage_line(usage: &UsageInfo) -> Option<String> {
+fn format_usage(usage: &UsageInfo) -> Option<String> {
     let tokens = |count: Option<i64>, what: &str| count.map(|count| format!("{count} {what}"));
     let counts = [
         tokens(usage.input_tokens, "tokens in"),
@@ -165,7 +166,7 @@ fn usage_line(usage: &UsageInfo) -> Option<String> {
         tokens(usage.output_tokens, "out"),
     ];
     let counts: Vec<_> = counts.into_iter().flatten().collect();
-    let model = usage.model.as_deref().map(one_line).map(|model| format!(" · {model}")).unwrap_or_default();
+    let model = usage.model.as_deref().map(to_one_line).map(|model| format!(" · {model}")).unwrap_or_default();
     (!counts.is_empty()).then(|| format!("{}{model}", counts.join(", ")))
 }
 
@@ -213,7 +214,11 @@ mod tests {
     }
 
     fn text(reasoning: bool) -> String {
-        blocks("Heading", &chat(), reasoning).into_iter().map(|block| block.text).collect::<Vec<_>>().join("\n")
+        render_transcript("Heading", &chat(), reasoning)
+            .into_iter()
+            .map(|block| block.text)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[test]

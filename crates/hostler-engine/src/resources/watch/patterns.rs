@@ -11,22 +11,25 @@ use crate::resources::ResourceError;
 const MAX_PATTERNS: usize = 128;
 
 /// How long one may be.
-const LONGEST: usize = 1024;
+const MAX_PATTERN_BYTES: usize = 1024;
 
 /// What is told and what is not.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Patterns {
+pub(super) struct WatchPatterns {
     includes: Option<GlobSet>,
     excludes: Option<GlobSet>,
 }
 
-impl Patterns {
-    pub(super) fn read(includes: Option<&Value>, excludes: Option<&Value>) -> Result<Self, ResourceError> {
-        Ok(Self { includes: includes.map(set).transpose()?, excludes: excludes.map(set).transpose()? })
+impl WatchPatterns {
+    pub(super) fn parse(includes: Option<&Value>, excludes: Option<&Value>) -> Result<Self, ResourceError> {
+        Ok(Self {
+            includes: includes.map(parse_glob_set).transpose()?,
+            excludes: excludes.map(parse_glob_set).transpose()?,
+        })
     }
 
     /// Whether a path relative to the watched directory is told.
-    pub(super) fn tell(&self, path: &Path) -> bool {
+    pub(super) fn includes_path(&self, path: &Path) -> bool {
         let within = |set: &GlobSet| path.ancestors().any(|path| !path.as_os_str().is_empty() && set.is_match(path));
         // The watched directory itself is always told.
         path.as_os_str().is_empty()
@@ -35,8 +38,8 @@ impl Patterns {
 }
 
 /// `{items: [pattern, …]}`.
-fn set(value: &Value) -> Result<GlobSet, ResourceError> {
-    let wrong = |sentence: &str| ResourceError::Pattern(sentence.to_owned());
+fn parse_glob_set(value: &Value) -> Result<GlobSet, ResourceError> {
+    let wrong = |sentence: &str| ResourceError::InvalidPattern(sentence.to_owned());
     let items = value.get("items").and_then(Value::as_array);
     let items = items.ok_or_else(|| wrong("patterns are given as {\"items\": [\"pattern\"]}"))?;
     if items.len() > MAX_PATTERNS {
@@ -44,13 +47,17 @@ fn set(value: &Value) -> Result<GlobSet, ResourceError> {
     }
     let mut set = GlobSetBuilder::new();
     for item in items {
-        let pattern = item.as_str().filter(|pattern| !pattern.is_empty() && pattern.len() <= LONGEST);
+        let pattern = item.as_str().filter(|pattern| !pattern.is_empty() && pattern.len() <= MAX_PATTERN_BYTES);
         let pattern = pattern.ok_or_else(|| wrong("a pattern is a text of 1 to 1024 bytes"))?;
         let relative = pattern.trim_start_matches("./").trim_end_matches('/');
         let glob = GlobBuilder::new(relative).literal_separator(true).build();
-        set.add(glob.map_err(|error| ResourceError::Pattern(format!("{pattern:?} is no pattern: {}", error.kind())))?);
+        set.add(
+            glob.map_err(|error| {
+                ResourceError::InvalidPattern(format!("{pattern:?} is no pattern: {}", error.kind()))
+            })?,
+        );
     }
-    set.build().map_err(|error| ResourceError::Pattern(format!("the patterns are too much: {}", error.kind())))
+    set.build().map_err(|error| ResourceError::InvalidPattern(format!("the patterns are too much: {}", error.kind())))
 }
 
 #[cfg(test)]
@@ -58,8 +65,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn patterns(includes: Option<Value>, excludes: Option<Value>) -> Patterns {
-        Patterns::read(includes.as_ref(), excludes.as_ref()).unwrap()
+    fn patterns(includes: Option<Value>, excludes: Option<Value>) -> WatchPatterns {
+        WatchPatterns::parse(includes.as_ref(), excludes.as_ref()).unwrap()
     }
 
     #[test]
@@ -69,13 +76,13 @@ mod tests {
             Some(json!({"items": ["**/out", "./src/gen/"]})),
         );
         for path in ["", "src", "src/a", "src/a/b", "a.md", "deep/in/x.rs", "src/generous"] {
-            assert!(told.tell(Path::new(path)), "{path}");
+            assert!(told.includes_path(Path::new(path)), "{path}");
         }
         for path in ["other", "deep/a.md", "src/gen", "src/gen/x.rs", "src/out/x.rs", "out"] {
-            assert!(!told.tell(Path::new(path)), "{path}");
+            assert!(!told.includes_path(Path::new(path)), "{path}");
         }
-        assert!(Patterns::default().tell(Path::new("anything/at/all")));
-        assert!(!patterns(Some(json!({"items": []})), None).tell(Path::new("anything")));
+        assert!(WatchPatterns::default().includes_path(Path::new("anything/at/all")));
+        assert!(!patterns(Some(json!({"items": []})), None).includes_path(Path::new("anything")));
     }
 
     #[test]
@@ -90,8 +97,11 @@ mod tests {
             json!({"items": ["x".repeat(1025)]}),
             json!({"items": vec!["x"; 129]}),
         ] {
-            assert!(matches!(Patterns::read(Some(&value), None), Err(ResourceError::Pattern(_))), "{value}");
-            assert!(Patterns::read(None, Some(&value)).is_err());
+            assert!(
+                matches!(WatchPatterns::parse(Some(&value), None), Err(ResourceError::InvalidPattern(_))),
+                "{value}"
+            );
+            assert!(WatchPatterns::parse(None, Some(&value)).is_err());
         }
     }
 }

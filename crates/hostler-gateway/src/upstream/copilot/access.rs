@@ -6,14 +6,14 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::super::http::HttpClient;
-use super::super::{Refusal, UpstreamError};
-use super::lifetime::Lifetime;
+use super::super::http_client::HttpClient;
+use super::super::{UpstreamError, UpstreamErrorResponse};
+use super::access_lifetime::AccessLifetime;
 use crate::credential::CredentialError;
-use crate::error::{self, ErrorKind};
+use crate::error::{self, ApiErrorKind};
 
 /// A key, where it is valid and for how long.
-pub(super) struct Access {
+pub(super) struct CopilotAccess {
     /// Tells one access from the next, so that a late refusal of an old one is not held against its successor.
     pub(super) number: u64,
     /// The GitHub token that it was got with.
@@ -22,17 +22,17 @@ pub(super) struct Access {
     pub(super) key: SecretString,
     /// Copilot's API.
     pub(super) api: Arc<HttpClient>,
-    pub(super) lifetime: Lifetime,
+    pub(super) lifetime: AccessLifetime,
 }
 
-impl Access {
+impl CopilotAccess {
     /// Whether the GitHub token itself is the key.
-    pub(super) fn is_direct(&self) -> bool {
-        same(&self.key, &self.github_token)
+    pub(super) fn uses_github_token(&self) -> bool {
+        is_same_secret(&self.key, &self.github_token)
     }
 }
 
-impl fmt::Debug for Access {
+impl fmt::Debug for CopilotAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Access")
             .field("number", &self.number)
@@ -43,13 +43,13 @@ impl fmt::Debug for Access {
 }
 
 /// Whether two secrets are the same one. Both are ours, so nobody can learn from the time that this takes.
-pub(super) fn same(one: &SecretString, other: &SecretString) -> bool {
+pub(super) fn is_same_secret(one: &SecretString, other: &SecretString) -> bool {
     one.expose_secret() == other.expose_secret()
 }
 
 /// Why there is no access. It is told to all who waited for the same attempt, hence `Clone`.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum AccessError {
+pub(super) enum CopilotAccessError {
     /// Nobody has signed in.
     #[error("there is no GitHub token for Copilot: run `hostler agents login copilot`, or set GITHUB_TOKEN")]
     SignedOut,
@@ -61,20 +61,20 @@ pub(super) enum AccessError {
         "GitHub does not accept the token for Copilot; it may have expired or been revoked: \
          run `hostler agents login copilot`, or set GITHUB_TOKEN to a valid one"
     )]
-    TokenRefused,
+    TokenRejected,
     /// GitHub knows the account, but it may not use Copilot.
     #[error(
         "the GitHub account has no Copilot subscription that can be used here{}; \
          see https://github.com/settings/copilot",
-        quoted(.said)
+        quote_message(.message)
     )]
     NoSubscription {
         /// GitHub's own words.
-        said: Option<String>,
+        message: Option<String>,
     },
     /// GitHub answered with an error that is not about the account.
     #[error("GitHub gave no access to Copilot (status {status}); try again later")]
-    Refused {
+    ErrorStatus {
         /// Its status.
         status: StatusCode,
         /// When to come again.
@@ -91,13 +91,13 @@ pub(super) enum AccessError {
     TimedOut,
     /// The connection ended before the answer did.
     #[error("GitHub's API: {reason}")]
-    BrokenOff {
+    Interrupted {
         /// What went wrong.
         reason: String,
     },
     /// GitHub's answer is not the expected one.
     #[error("GitHub's API: {reason}")]
-    Unintelligible {
+    InvalidResponse {
         /// What is wrong with it; never quotes it.
         reason: String,
     },
@@ -109,29 +109,30 @@ pub(super) enum AccessError {
     },
 }
 
-fn quoted(said: &Option<String>) -> String {
+fn quote_message(said: &Option<String>) -> String {
     said.as_ref().map(|said| format!(" (GitHub says: {said})")).unwrap_or_default()
 }
 
-impl From<AccessError> for UpstreamError {
-    fn from(error: AccessError) -> Self {
+impl From<CopilotAccessError> for UpstreamError {
+    fn from(error: CopilotAccessError) -> Self {
         let reason = error.to_string();
         match error {
-            AccessError::SignedOut | AccessError::Credential(_) => Self::NoCredential { reason },
-            AccessError::TokenRefused => refusal(StatusCode::UNAUTHORIZED, None, &reason),
-            AccessError::NoSubscription { .. } => refusal(StatusCode::FORBIDDEN, None, &reason),
-            AccessError::Refused { status, retry_after } => refusal(status, retry_after, &reason),
-            AccessError::Unreachable { .. } => Self::Unreachable { reason },
-            AccessError::TimedOut => Self::TimedOut,
-            AccessError::BrokenOff { .. } => Self::BrokenOff { reason },
-            AccessError::Unintelligible { .. } => Self::Unintelligible { reason },
-            AccessError::Internal { .. } => Self::Internal { reason },
+            CopilotAccessError::SignedOut | CopilotAccessError::Credential(_) => Self::MissingCredential { reason },
+            CopilotAccessError::TokenRejected => error_response(StatusCode::UNAUTHORIZED, None, &reason),
+            CopilotAccessError::NoSubscription { .. } => error_response(StatusCode::FORBIDDEN, None, &reason),
+            CopilotAccessError::ErrorStatus { status, retry_after } => error_response(status, retry_after, &reason),
+            CopilotAccessError::Unreachable { .. } => Self::Unreachable { reason },
+            CopilotAccessError::TimedOut => Self::TimedOut,
+            CopilotAccessError::Interrupted { .. } => Self::Interrupted { reason },
+            CopilotAccessError::InvalidResponse { .. } => Self::InvalidResponse { reason },
+            CopilotAccessError::Internal { .. } => Self::Internal { reason },
         }
     }
 }
 
-fn refusal(status: StatusCode, retry_after: Option<HeaderValue>, reason: &str) -> UpstreamError {
+fn error_response(status: StatusCode, retry_after: Option<HeaderValue>, reason: &str) -> UpstreamError {
     let message = format!("Upstream: {reason}.");
     let headers: HeaderMap = retry_after.into_iter().map(|value| (header::RETRY_AFTER, value)).collect();
-    Refusal { status, headers, body: error::envelope(ErrorKind::of_status(status), &message) }.into()
+    UpstreamErrorResponse { status, headers, body: error::error_body(ApiErrorKind::from_status(status), &message) }
+        .into()
 }

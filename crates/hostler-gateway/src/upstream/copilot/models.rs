@@ -5,17 +5,17 @@ use serde_json::value::RawValue;
 
 use super::super::UpstreamModel;
 
-const VENDOR: &str = "anthropic";
-const ENDPOINT: &str = "/v1/messages";
+const SUPPORTED_VENDOR: &str = "anthropic";
+const MESSAGES_ENDPOINT: &str = "/v1/messages";
 
 #[derive(Deserialize)]
-struct List<'a> {
+struct CopilotModelList<'a> {
     #[serde(borrow)]
     data: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct CopilotModel {
     id: String,
     name: Option<String>,
     vendor: String,
@@ -28,31 +28,31 @@ struct Entry {
 #[derive(Default, Deserialize)]
 struct Capabilities {
     #[serde(default)]
-    limits: Limits,
+    limits: ModelLimits,
     #[serde(default)]
-    supports: Supports,
+    supports: ModelSupports,
 }
 
 #[derive(Default, Deserialize)]
-struct Supports {
+struct ModelSupports {
     vision: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
-struct Limits {
+struct ModelLimits {
     max_context_window_tokens: Option<u64>,
     max_output_tokens: Option<u64>,
 }
 
 /// The models of the list that speak the Messages API. An entry of another shape is none of them.
-pub(super) fn read(body: &[u8]) -> Result<Vec<UpstreamModel>, serde_json::Error> {
-    let list: List<'_> = serde_json::from_slice(body)?;
-    Ok(list.data.into_iter().filter_map(|entry| model(serde_json::from_str(entry.get()).ok()?)).collect())
+pub(super) fn parse_models(body: &[u8]) -> Result<Vec<UpstreamModel>, serde_json::Error> {
+    let list: CopilotModelList<'_> = serde_json::from_slice(body)?;
+    Ok(list.data.into_iter().filter_map(|entry| into_upstream_model(serde_json::from_str(entry.get()).ok()?)).collect())
 }
 
-fn model(entry: Entry) -> Option<UpstreamModel> {
-    let serves = entry.supported_endpoints.iter().any(|endpoint| endpoint == ENDPOINT);
-    if !serves || !entry.vendor.eq_ignore_ascii_case(VENDOR) || entry.id.is_empty() {
+fn into_upstream_model(entry: CopilotModel) -> Option<UpstreamModel> {
+    let serves = entry.supported_endpoints.iter().any(|endpoint| endpoint == MESSAGES_ENDPOINT);
+    if !serves || !entry.vendor.eq_ignore_ascii_case(SUPPORTED_VENDOR) || entry.id.is_empty() {
         return None;
     }
     let limits = entry.capabilities.limits;
@@ -88,7 +88,7 @@ mod tests {
             {"id": 5, "name": "x", "vendor": "Anthropic", "supported_endpoints": endpoints},
             "something else",
         ]});
-        let kept = read(list.to_string().as_bytes()).unwrap();
+        let kept = parse_models(list.to_string().as_bytes()).unwrap();
         let kept: Vec<_> = kept
             .iter()
             .map(|model| (&*model.id, &*model.name, model.context_window, model.max_output, model.vision))
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_is_no_list_is_an_error() {
         for body in ["", "[]", "{}", r#"{"data":{}}"#, r#"{"data":[{]}"#] {
-            assert!(read(body.as_bytes()).is_err(), "{body}");
+            assert!(parse_models(body.as_bytes()).is_err(), "{body}");
         }
     }
 }

@@ -11,14 +11,14 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::block::{Block, ToolResult, blocks};
-use super::dialect::LaterSystem;
-use super::fields::{Inexpressible, read};
-use super::wire::{ChatMessage, FunctionCall, ImageUrl, PARAGRAPH, Part, ToolCall};
+use super::chat_completions::{ChatMessage, ChatToolCall, FunctionCall, ImageUrl, PARAGRAPH_BREAK, UserContentPart};
+use super::dialect::LateSystemRole;
+use super::input_block::{InputBlock, ToolResultBlock, parse_blocks};
+use super::request_body_fields::{UnsupportedRequest, decode_field};
 
 #[derive(Deserialize)]
 #[serde(expecting = "a message with role and content")]
-struct Turn<'a> {
+struct InputMessage<'a> {
     #[serde(borrow)]
     role: Cow<'a, str>,
     #[serde(borrow)]
@@ -26,29 +26,29 @@ struct Turn<'a> {
 }
 
 /// A conversation in the form of chat completions, and what the rest of the translation needs to know about it.
-pub(super) struct Conversation<'a> {
+pub(super) struct ChatConversation<'a> {
     pub(super) messages: Vec<ChatMessage<'a>>,
     /// The ids of all tool calls in it.
     pub(super) call_ids: HashSet<Cow<'a, str>>,
     /// The deferred tools that results have made known to the model.
-    pub(super) referred_tools: HashSet<Cow<'a, str>>,
-    later_system: LaterSystem,
+    pub(super) referenced_tools: HashSet<Cow<'a, str>>,
+    late_system_role: LateSystemRole,
     /// System messages that came between tool calls and their results.
-    waiting: Vec<String>,
+    deferred_system_texts: Vec<String>,
 }
 
-impl<'a> Conversation<'a> {
-    pub(super) fn read(
+impl<'a> ChatConversation<'a> {
+    pub(super) fn translate(
         system: Option<&'a RawValue>,
         messages: &[&'a RawValue],
-        later_system: LaterSystem,
-    ) -> Result<Self, Inexpressible> {
+        later_system: LateSystemRole,
+    ) -> Result<Self, UnsupportedRequest> {
         let mut conversation = Self {
             messages: Vec::with_capacity(messages.len() + 1),
             call_ids: HashSet::new(),
-            referred_tools: HashSet::new(),
-            later_system,
-            waiting: Vec::new(),
+            referenced_tools: HashSet::new(),
+            late_system_role: later_system,
+            deferred_system_texts: Vec::new(),
         };
         if let Some(system) = system {
             let content = system_text("system", system)?;
@@ -58,23 +58,23 @@ impl<'a> Conversation<'a> {
         }
         for (index, raw) in messages.iter().copied().enumerate() {
             let path = format!("messages.{index}");
-            let turn: Turn<'a> = read(&path, raw)?;
+            let turn: InputMessage<'a> = decode_field(&path, raw)?;
             match turn.role.as_ref() {
-                "user" => conversation.user(&path, turn.content)?,
-                "assistant" => conversation.assistant(&path, turn.content)?,
-                "system" => conversation.system(&path, turn.content)?,
+                "user" => conversation.add_user_message(&path, turn.content)?,
+                "assistant" => conversation.add_assistant_message(&path, turn.content)?,
+                "system" => conversation.add_system_message(&path, turn.content)?,
                 other => {
                     let reason = format!("{other:?} is none of user, assistant and system.");
-                    return Err(Inexpressible::new(format!("{path}.role"), reason));
+                    return Err(UnsupportedRequest::new(format!("{path}.role"), reason));
                 }
             }
         }
-        conversation.flush_waiting();
+        conversation.flush_deferred_system_texts();
         match conversation.messages.last() {
             None | Some(ChatMessage::System { .. }) if messages.is_empty() => {
-                Err(Inexpressible::new("messages", "at least one message is required."))
+                Err(UnsupportedRequest::new("messages", "at least one message is required."))
             }
-            Some(ChatMessage::Assistant { .. }) => Err(Inexpressible::new(
+            Some(ChatMessage::Assistant { .. }) => Err(UnsupportedRequest::new(
                 format!("messages.{}", messages.len().saturating_sub(1)),
                 "chat completions cannot go on with a message that the assistant has begun; end with a user message.",
             )),
@@ -82,67 +82,69 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn user(&mut self, path: &str, content: &'a RawValue) -> Result<(), Inexpressible> {
+    fn add_user_message(&mut self, path: &str, content: &'a RawValue) -> Result<(), UnsupportedRequest> {
         let mut results = Vec::new();
         let mut images = Vec::new();
         let mut rest = Vec::new();
-        for (path, block) in blocks(&format!("{path}.content"), content)? {
+        for (path, block) in parse_blocks(&format!("{path}.content"), content)? {
             match block {
-                Block::Text(text) => rest.push(Part::Text { text: text.into_owned() }),
-                Block::Image { url } => rest.push(Part::ImageUrl { image_url: ImageUrl { url } }),
-                Block::ToolResult(result) => results.push((path.clone(), self.result(&path, result, &mut images)?)),
-                other => return Err(misplaced(path, &other, "a user message")),
+                InputBlock::Text(text) => rest.push(UserContentPart::Text { text: text.into_owned() }),
+                InputBlock::Image { url } => rest.push(UserContentPart::ImageUrl { image_url: ImageUrl { url } }),
+                InputBlock::ToolResult(result) => {
+                    results.push((path.clone(), self.convert_tool_result(&path, result, &mut images)?))
+                }
+                other => return Err(misplaced_block(path, &other, "a user message")),
             }
         }
         if let Some((path, _)) = results.first() {
-            let place = self.place_for_results().ok_or_else(|| {
-                Inexpressible::new(path, "a tool_result must follow the assistant's message with its tool_use.")
+            let place = self.tool_results_index().ok_or_else(|| {
+                UnsupportedRequest::new(path, "a tool_result must follow the assistant's message with its tool_use.")
             })?;
             self.messages.splice(place..place, results.into_iter().map(|(_, message)| message));
         }
-        self.flush_waiting();
-        self.say(images);
-        self.say(rest);
+        self.flush_deferred_system_texts();
+        self.push_user_parts(images);
+        self.push_user_parts(rest);
         Ok(())
     }
 
     /// One result as a message. Its images go to `images`: a tool message holds text only.
-    fn result(
+    fn convert_tool_result(
         &mut self,
         path: &str,
-        result: ToolResult<'a>,
-        images: &mut Vec<Part>,
-    ) -> Result<ChatMessage<'a>, Inexpressible> {
+        result: ToolResultBlock<'a>,
+        images: &mut Vec<UserContentPart>,
+    ) -> Result<ChatMessage<'a>, UnsupportedRequest> {
         let mut texts = Vec::new();
         if result.is_error {
             texts.push("[The tool reported an error.]".to_owned());
         }
         let content = match result.content {
-            Some(content) => blocks(&format!("{path}.content"), content)?,
+            Some(content) => parse_blocks(&format!("{path}.content"), content)?,
             None => Vec::new(),
         };
         for (path, block) in content {
             match block {
-                Block::Text(text) => texts.push(text.into_owned()),
-                Block::Image { url } => {
+                InputBlock::Text(text) => texts.push(text.into_owned()),
+                InputBlock::Image { url } => {
                     let number = images.len() / 2 + 1;
                     texts.push(format!("[Image {number}: in the next user message.]"));
                     let id = &result.tool_use_id;
-                    images.push(Part::Text { text: format!("[Image {number}: from the result of {id}.]") });
-                    images.push(Part::ImageUrl { image_url: ImageUrl { url } });
+                    images.push(UserContentPart::Text { text: format!("[Image {number}: from the result of {id}.]") });
+                    images.push(UserContentPart::ImageUrl { image_url: ImageUrl { url } });
                 }
-                Block::ToolReference { name } => {
+                InputBlock::ToolReference { name } => {
                     texts.push(format!("[The tool {name} can be called now.]"));
-                    self.referred_tools.insert(name);
+                    self.referenced_tools.insert(name);
                 }
-                other => return Err(misplaced(path, &other, "a tool_result")),
+                other => return Err(misplaced_block(path, &other, "a tool_result")),
             }
         }
-        Ok(ChatMessage::Tool { tool_call_id: result.tool_use_id, content: texts.join(PARAGRAPH) })
+        Ok(ChatMessage::Tool { tool_call_id: result.tool_use_id, content: texts.join(PARAGRAPH_BREAK) })
     }
 
     /// Behind the last assistant's message and the results that it has already; nothing if it has called no tool.
-    fn place_for_results(&self) -> Option<usize> {
+    fn tool_results_index(&self) -> Option<usize> {
         let calls = self.messages.iter().rposition(|message| matches!(message, ChatMessage::Assistant { .. }))?;
         let has_calls = matches!(self.messages.get(calls), Some(ChatMessage::Assistant { tool_calls, .. }) if !tool_calls.is_empty());
         let after = self.messages.iter().skip(calls + 1);
@@ -150,26 +152,26 @@ impl<'a> Conversation<'a> {
         has_calls.then_some(calls + 1 + results)
     }
 
-    fn assistant(&mut self, path: &str, content: &'a RawValue) -> Result<(), Inexpressible> {
+    fn add_assistant_message(&mut self, path: &str, content: &'a RawValue) -> Result<(), UnsupportedRequest> {
         let mut texts = Vec::new();
         let mut calls = Vec::new();
-        for (path, block) in blocks(&format!("{path}.content"), content)? {
+        for (path, block) in parse_blocks(&format!("{path}.content"), content)? {
             match block {
-                Block::Text(text) => texts.push(text),
-                Block::ToolUse { id, name, input } => {
+                InputBlock::Text(text) => texts.push(text),
+                InputBlock::ToolUse { id, name, input } => {
                     self.call_ids.insert(id.clone());
                     let function = FunctionCall { name, arguments: input.get() };
-                    calls.push(ToolCall { id, kind: "function", function });
+                    calls.push(ChatToolCall { id, kind: "function", function });
                 }
                 // Thoughts belong to the model that had them.
-                Block::Thinking => {}
-                other => return Err(misplaced(path, &other, "an assistant message")),
+                InputBlock::Thinking => {}
+                other => return Err(misplaced_block(path, &other, "an assistant message")),
             }
         }
         if texts.is_empty() && calls.is_empty() {
             return Ok(());
         }
-        self.flush_waiting();
+        self.flush_deferred_system_texts();
         if !matches!(self.messages.last(), Some(ChatMessage::Assistant { .. })) {
             self.messages.push(ChatMessage::Assistant { content: None, tool_calls: Vec::new() });
         }
@@ -177,7 +179,7 @@ impl<'a> Conversation<'a> {
             for text in texts {
                 match content {
                     Some(content) => {
-                        content.push_str(PARAGRAPH);
+                        content.push_str(PARAGRAPH_BREAK);
                         content.push_str(&text);
                     }
                     None => *content = Some(text.into_owned()),
@@ -188,34 +190,34 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    fn system(&mut self, path: &str, content: &'a RawValue) -> Result<(), Inexpressible> {
+    fn add_system_message(&mut self, path: &str, content: &'a RawValue) -> Result<(), UnsupportedRequest> {
         let text = system_text(&format!("{path}.content"), content)?;
         if text.is_empty() {
             return Ok(());
         }
-        self.waiting.push(text);
+        self.deferred_system_texts.push(text);
         let results_follow =
             matches!(self.messages.last(), Some(ChatMessage::Assistant { tool_calls, .. }) if !tool_calls.is_empty());
         if !results_follow {
-            self.flush_waiting();
+            self.flush_deferred_system_texts();
         }
         Ok(())
     }
 
-    fn flush_waiting(&mut self) {
-        for content in std::mem::take(&mut self.waiting) {
-            match self.later_system {
-                LaterSystem::System => self.messages.push(ChatMessage::System { content }),
-                LaterSystem::User => {
+    fn flush_deferred_system_texts(&mut self) {
+        for content in std::mem::take(&mut self.deferred_system_texts) {
+            match self.late_system_role {
+                LateSystemRole::System => self.messages.push(ChatMessage::System { content }),
+                LateSystemRole::User => {
                     let text = format!("<system-reminder>\n{content}\n</system-reminder>");
-                    self.say(vec![Part::Text { text }]);
+                    self.push_user_parts(vec![UserContentPart::Text { text }]);
                 }
             }
         }
     }
 
     /// Adds to what the user says.
-    fn say(&mut self, parts: Vec<Part>) {
+    fn push_user_parts(&mut self, parts: Vec<UserContentPart>) {
         if parts.is_empty() {
             return;
         }
@@ -226,17 +228,17 @@ impl<'a> Conversation<'a> {
     }
 }
 
-fn system_text(path: &str, content: &RawValue) -> Result<String, Inexpressible> {
+fn system_text(path: &str, content: &RawValue) -> Result<String, UnsupportedRequest> {
     let mut texts = Vec::new();
-    for (path, block) in blocks(path, content)? {
+    for (path, block) in parse_blocks(path, content)? {
         match block {
-            Block::Text(text) => texts.push(text),
-            other => return Err(misplaced(path, &other, "a system prompt")),
+            InputBlock::Text(text) => texts.push(text),
+            other => return Err(misplaced_block(path, &other, "a system prompt")),
         }
     }
-    Ok(texts.join(PARAGRAPH))
+    Ok(texts.join(PARAGRAPH_BREAK))
 }
 
-fn misplaced(path: String, block: &Block<'_>, place: &str) -> Inexpressible {
-    Inexpressible::new(path, format!("{} does not belong into {place}.", block.name()))
+fn misplaced_block(path: String, block: &InputBlock<'_>, place: &str) -> UnsupportedRequest {
+    UnsupportedRequest::new(path, format!("{} does not belong into {place}.", block.description()))
 }

@@ -14,27 +14,28 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::conversation::Conversation;
-use super::dialect::{Dialect, TokenLimit};
-use super::fields::{Fields, Inexpressible};
+use super::chat_completions::{ChatRequest, JsonSchema, ResponseFormat, StreamOptions};
+use super::conversation::ChatConversation;
+use super::dialect::{ChatDialect, TokenLimitField};
+use super::request_body_fields::{RequestBodyFields, UnsupportedRequest};
 use super::tools;
-use super::wire::{ChatRequest, JsonSchema, ResponseFormat, StreamOptions};
 
 /// Fields that concern Anthropic's caches, queues and diagnostics, and `metadata`: who the user is stays here.
-const HINTS: [&str; 6] = ["cache_control", "context_management", "diagnostics", "metadata", "service_tier", "speed"];
+const IGNORED_FIELDS: [&str; 6] =
+    ["cache_control", "context_management", "diagnostics", "metadata", "service_tier", "speed"];
 
 /// A request as the upstream gets it, and what must be remembered to read the answer.
 #[derive(Debug)]
-pub(super) struct Translated {
+pub(super) struct TranslatedRequest {
     pub(super) body: Bytes,
-    pub(super) expected: Expected,
+    pub(super) response_context: ResponseContext,
 }
 
 /// What an answer is read with.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Expected {
+pub(super) struct ResponseContext {
     /// The client asked for thinking, so it gets what the model thinks aloud.
-    pub(super) reasoning: bool,
+    pub(super) include_reasoning: bool,
     /// Ids of earlier tool calls; a new one must differ.
     pub(super) call_ids: HashSet<String>,
 }
@@ -62,21 +63,27 @@ struct OutputFormat<'a> {
 }
 
 /// Translates a body; `model` is the upstream's id.
-pub(super) fn translate(body: &[u8], model: &str, stream: bool, dialect: Dialect) -> Result<Translated, Inexpressible> {
-    let mut fields = Fields::of(body)?;
+pub(super) fn translate_request(
+    body: &[u8],
+    model: &str,
+    stream: bool,
+    dialect: ChatDialect,
+) -> Result<TranslatedRequest, UnsupportedRequest> {
+    let mut fields = RequestBodyFields::parse(body)?;
     fields.ignore(&["model", "stream"]);
-    fields.ignore(&HINTS);
+    fields.ignore(&IGNORED_FIELDS);
 
     let system: Option<&RawValue> = fields.take("system")?;
     let messages: Vec<&RawValue> = fields.take("messages")?.unwrap_or_default();
-    let conversation = Conversation::read(system, &messages, dialect.later_system)?;
+    let conversation = ChatConversation::translate(system, &messages, dialect.late_system_role)?;
     let tools: Vec<&RawValue> = fields.take("tools")?.unwrap_or_default();
-    let tools = tools::functions(&tools, &conversation.referred_tools)?;
-    let (tool_choice, parallel_tool_calls) = tools::choice(fields.take("tool_choice")?, !tools.is_empty())?;
+    let tools = tools::translate_tools(&tools, &conversation.referenced_tools)?;
+    let (tool_choice, parallel_tool_calls) =
+        tools::translate_tool_choice(fields.take("tool_choice")?, !tools.is_empty())?;
     let limit: Option<u64> = fields.take("max_tokens")?;
-    let (max_tokens, max_completion_tokens) = match dialect.token_limit {
-        TokenLimit::MaxTokens => (limit, None),
-        TokenLimit::MaxCompletionTokens => (None, limit),
+    let (max_tokens, max_completion_tokens) = match dialect.token_limit_field {
+        TokenLimitField::MaxTokens => (limit, None),
+        TokenLimitField::MaxCompletionTokens => (None, limit),
     };
     let thinking: Option<Thinking> = fields.take("thinking")?;
     let output: Option<OutputConfig<'_>> = fields.take("output_config")?;
@@ -93,24 +100,26 @@ pub(super) fn translate(body: &[u8], model: &str, stream: bool, dialect: Dialect
         tools,
         tool_choice,
         parallel_tool_calls,
-        response_format: format.map(response_format).transpose()?,
-        reasoning_effort: effort(thinking.as_ref(), wished_effort.as_deref()).filter(|_| dialect.reasoning_effort),
+        response_format: format.map(translate_response_format).transpose()?,
+        reasoning_effort: reasoning_effort(thinking.as_ref(), wished_effort.as_deref())
+            .filter(|_| dialect.supports_reasoning_effort),
         stream,
         stream_options: stream.then_some(StreamOptions { include_usage: true }),
     };
-    fields.none_left()?;
-    let expected = Expected {
-        reasoning: thinking.is_some_and(|thinking| thinking.kind != "disabled"),
+    fields.reject_remaining()?;
+    let expected = ResponseContext {
+        include_reasoning: thinking.is_some_and(|thinking| thinking.kind != "disabled"),
         call_ids: conversation.call_ids.into_iter().map(|id| id.into_owned()).collect(),
     };
-    let body = serde_json::to_vec(&request)
-        .map_err(|error| Inexpressible::new("body", format!("it cannot be written as chat completions: {error}.")))?;
-    Ok(Translated { body: body.into(), expected })
+    let body = serde_json::to_vec(&request).map_err(|error| {
+        UnsupportedRequest::new("body", format!("it cannot be written as chat completions: {error}."))
+    })?;
+    Ok(TranslatedRequest { body: body.into(), response_context: expected })
 }
 
 /// The effort that is asked for, in the three words that all servers with efforts know. The thresholds of a budget are
 /// ours: a quarter and a half of the 32 000 tokens that agents ask for as their most.
-fn effort(thinking: Option<&Thinking>, wished: Option<&str>) -> Option<&'static str> {
+fn reasoning_effort(thinking: Option<&Thinking>, wished: Option<&str>) -> Option<&'static str> {
     if thinking.is_some_and(|thinking| thinking.kind == "disabled") {
         return None;
     }
@@ -127,16 +136,18 @@ fn effort(thinking: Option<&Thinking>, wished: Option<&str>) -> Option<&'static 
     })
 }
 
-fn response_format(format: OutputFormat<'_>) -> Result<ResponseFormat<'_>, Inexpressible> {
+fn translate_response_format(format: OutputFormat<'_>) -> Result<ResponseFormat<'_>, UnsupportedRequest> {
     match (format.kind.as_str(), format.schema) {
         ("json_schema", Some(schema)) => {
             let json_schema = JsonSchema { name: "answer", strict: true, schema };
             Ok(ResponseFormat { kind: "json_schema", json_schema })
         }
-        ("json_schema", None) => Err(Inexpressible::new("output_config.format.schema", "a JSON schema is required.")),
+        ("json_schema", None) => {
+            Err(UnsupportedRequest::new("output_config.format.schema", "a JSON schema is required."))
+        }
         (other, _) => {
             let reason = format!("chat completions know no output format {other:?}; use json_schema.");
-            Err(Inexpressible::new("output_config.format.type", reason))
+            Err(UnsupportedRequest::new("output_config.format.type", reason))
         }
     }
 }

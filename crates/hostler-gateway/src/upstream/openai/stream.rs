@@ -4,48 +4,48 @@
 //! not arrived (bounded by the splitter) and a few numbers per tool call (bounded by [`super::blocks::MAX_CALLS`]).
 
 use bytes::Bytes;
-use hostler_redact::json_fault;
+use hostler_redact::redact_json_error;
 
-use super::answer::{Message, Stop, StreamEvent, Usage};
-use super::blocks::Blocks;
-use super::call_ids::CallIds;
-use super::failure;
-use super::finish::Finish;
-use super::request::Expected;
-use super::wire::{Choice, Completion, CompletionUsage};
+use super::chat_completions::{Completion, CompletionChoice, CompletionUsage};
+use super::content_block_writer::ContentBlockWriter;
+use super::finish_reason::FinishReason;
+use super::messages_response::{MessageResponse, MessageStreamEvent, MessageUsage, StopFields};
+use super::request::ResponseContext;
+use super::server_error;
+use super::tool_call_ids::ToolCallIds;
 use crate::error;
-use crate::sse::EventSplitter;
+use crate::sse::SseEventSplitter;
 use crate::upstream::UpstreamError;
 
 /// One stream's translation, however its bytes are chunked.
 pub(super) struct StreamTranslator {
-    splitter: EventSplitter,
-    message: MessageInMaking,
+    splitter: SseEventSplitter,
+    message: StreamedMessage,
     state: State,
 }
 
 enum State {
     Running,
     /// Nothing more will come out.
-    Over,
+    Finished,
     /// To be told after what has been written.
     Failed(UpstreamError),
 }
 
 impl StreamTranslator {
     /// `id` is the new message's and `model` the one that was asked for.
-    pub(super) fn new(id: String, model: String, expected: Expected) -> Self {
-        let message = MessageInMaking {
-            blocks: Blocks::new(CallIds::new(&id, expected.call_ids)),
+    pub(super) fn new(id: String, model: String, expected: ResponseContext) -> Self {
+        let message = StreamedMessage {
+            blocks: ContentBlockWriter::new(ToolCallIds::new(&id, expected.call_ids)),
             id,
             model,
-            shows_reasoning: expected.reasoning,
-            begun: false,
+            include_reasoning: expected.include_reasoning,
+            has_begun: false,
             has_refusal: false,
             finish: None,
             usage: CompletionUsage::default(),
         };
-        Self { splitter: EventSplitter::default(), message, state: State::Running }
+        Self { splitter: SseEventSplitter::default(), message, state: State::Running }
     }
 
     /// Takes the next bytes and gives the events that follow from them, often none.
@@ -53,140 +53,140 @@ impl StreamTranslator {
         let Self { splitter, message, state } = self;
         let split = splitter.push(chunk, |event| {
             if matches!(state, State::Running) {
-                *state = message.see(&event.data()).unwrap_or_else(State::Failed);
+                *state = message.handle_event(&event.data()).unwrap_or_else(State::Failed);
             }
         });
         if let (Err(error), State::Running) = (split, &*state) {
-            *state = State::Failed(UpstreamError::Unintelligible { reason: error.to_string() });
+            *state = State::Failed(UpstreamError::InvalidResponse { reason: error.to_string() });
         }
-        self.message.blocks.take()
+        self.message.blocks.take_output()
     }
 
     /// The upstream's bytes have ended. A message with a finish reason is whole, even if the last marker is missing.
-    pub(super) fn end(&mut self) -> Bytes {
+    pub(super) fn finish(&mut self) -> Bytes {
         if matches!(self.state, State::Running) {
-            self.state = self.message.conclude().unwrap_or_else(State::Failed);
+            self.state = self.message.finish().unwrap_or_else(State::Failed);
         }
-        self.message.blocks.take()
+        self.message.blocks.take_output()
     }
 
     /// The upstream's bytes have broken off: nothing more comes out.
-    pub(super) fn give_up(&mut self) {
-        self.state = State::Over;
+    pub(super) fn abort(&mut self) {
+        self.state = State::Finished;
     }
 
     /// Whether the stream is over; if it failed, why. The reason is given once.
-    pub(super) fn outcome(&mut self) -> Option<Result<(), UpstreamError>> {
-        match std::mem::replace(&mut self.state, State::Over) {
+    pub(super) fn take_outcome(&mut self) -> Option<Result<(), UpstreamError>> {
+        match std::mem::replace(&mut self.state, State::Finished) {
             State::Running => {
                 self.state = State::Running;
                 None
             }
-            State::Over => Some(Ok(())),
+            State::Finished => Some(Ok(())),
             State::Failed(error) => Some(Err(error)),
         }
     }
 }
 
-struct MessageInMaking {
+struct StreamedMessage {
     id: String,
     model: String,
-    shows_reasoning: bool,
-    blocks: Blocks,
-    begun: bool,
+    include_reasoning: bool,
+    blocks: ContentBlockWriter,
+    has_begun: bool,
     has_refusal: bool,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     usage: CompletionUsage,
 }
 
-impl MessageInMaking {
+impl StreamedMessage {
     /// The data of one event.
-    fn see(&mut self, data: &[u8]) -> Result<State, UpstreamError> {
+    fn handle_event(&mut self, data: &[u8]) -> Result<State, UpstreamError> {
         match data.trim_ascii() {
-            b"[DONE]" => return self.conclude(),
+            b"[DONE]" => return self.finish(),
             // A comment that keeps the connection alive does so on our side too.
-            b"" if self.begun => self.blocks.write(&StreamEvent::Ping)?,
+            b"" if self.has_begun => self.blocks.write(&MessageStreamEvent::Ping)?,
             b"" => {}
             json => {
                 let chunk: Completion<'_> = serde_json::from_slice(json).map_err(|error| {
-                    let reason = format!("a chunk is no chat completion: {}", json_fault(&error));
-                    UpstreamError::Unintelligible { reason }
+                    let reason = format!("a chunk is no chat completion: {}", redact_json_error(&error));
+                    UpstreamError::InvalidResponse { reason }
                 })?;
-                return self.chunk(&chunk);
+                return self.handle_chunk(&chunk);
             }
         }
         Ok(State::Running)
     }
 
-    fn chunk(&mut self, chunk: &Completion<'_>) -> Result<State, UpstreamError> {
+    fn handle_chunk(&mut self, chunk: &Completion<'_>) -> Result<State, UpstreamError> {
         if let Some(error) = chunk.error {
-            let told = failure::told(error);
-            if !self.begun {
+            let told = server_error::parse_server_error(error);
+            if !self.has_begun {
                 return Err(told.into());
             }
-            self.blocks.write_bytes(&error::event(told.kind, &told.message));
-            return Ok(State::Over);
+            self.blocks.write_bytes(&error::error_event(told.kind, &told.message));
+            return Ok(State::Finished);
         }
-        if !self.begun {
+        if !self.has_begun {
             self.begin(chunk.model.as_deref().filter(|model| !model.is_empty()))?;
         }
         if let Some(usage) = chunk.usage {
             self.usage = usage;
         }
         for choice in chunk.choices.iter().flatten().filter(|choice| choice.is_first()) {
-            self.choice(choice)?;
+            self.handle_choice(choice)?;
         }
         Ok(State::Running)
     }
 
     fn begin(&mut self, model: Option<&str>) -> Result<(), UpstreamError> {
-        self.begun = true;
-        let message = Message {
+        self.has_begun = true;
+        let message = MessageResponse {
             id: &self.id,
             role: "assistant",
             model: model.unwrap_or(&self.model),
             content: Vec::new(),
-            stop: Stop::default(),
-            usage: Usage::default(),
+            stop: StopFields::default(),
+            usage: MessageUsage::default(),
         };
-        self.blocks.write(&StreamEvent::MessageStart { message })
+        self.blocks.write(&MessageStreamEvent::MessageStart { message })
     }
 
-    fn choice(&mut self, choice: &Choice<'_>) -> Result<(), UpstreamError> {
-        if let Some(said) = choice.said() {
+    fn handle_choice(&mut self, choice: &CompletionChoice<'_>) -> Result<(), UpstreamError> {
+        if let Some(said) = choice.message_or_delta() {
             match said.reasoning() {
-                Some(reasoning) if self.shows_reasoning => self.blocks.thinking(&reasoning)?,
+                Some(reasoning) if self.include_reasoning => self.blocks.write_thinking(&reasoning)?,
                 // The client must not take a long thought that it does not see for a dead connection.
-                Some(_) => self.blocks.write(&StreamEvent::Ping)?,
+                Some(_) => self.blocks.write(&MessageStreamEvent::Ping)?,
                 None => {}
             }
-            if let Some(text) = said.text().map_err(|reason| UpstreamError::Unintelligible { reason })? {
-                self.blocks.text(&text)?;
+            if let Some(text) = said.text().map_err(|reason| UpstreamError::InvalidResponse { reason })? {
+                self.blocks.write_text(&text)?;
             }
             if let Some(refusal) = said.refusal() {
                 self.has_refusal = true;
-                self.blocks.text(&refusal)?;
+                self.blocks.write_text(&refusal)?;
             }
             for call in said.tool_calls.iter().flatten() {
-                self.blocks.call(call)?;
+                self.blocks.write_call(call)?;
             }
         }
-        if let Some(finish) = Finish::of(choice) {
+        if let Some(finish) = FinishReason::from_choice(choice) {
             self.finish = Some(finish);
         }
         Ok(())
     }
 
     /// The end of the message, if it has one.
-    fn conclude(&mut self) -> Result<State, UpstreamError> {
-        let finish = self.finish.take().ok_or_else(|| UpstreamError::BrokenOff {
+    fn finish(&mut self) -> Result<State, UpstreamError> {
+        let finish = self.finish.take().ok_or_else(|| UpstreamError::Interrupted {
             reason: "the stream ended without a finish_reason".to_owned(),
         })?;
-        let is_cut = finish.is_cut();
-        let stop = finish.stop(self.blocks.has_calls(), self.has_refusal)?;
-        self.blocks.close(is_cut)?;
-        self.blocks.write(&StreamEvent::MessageDelta { delta: stop, usage: Usage::from(self.usage) })?;
-        self.blocks.write(&StreamEvent::MessageStop)?;
-        Ok(State::Over)
+        let is_cut = finish.is_truncated();
+        let stop = finish.into_stop_fields(self.blocks.has_calls(), self.has_refusal)?;
+        self.blocks.close_all(is_cut)?;
+        self.blocks.write(&MessageStreamEvent::MessageDelta { delta: stop, usage: MessageUsage::from(self.usage) })?;
+        self.blocks.write(&MessageStreamEvent::MessageStop)?;
+        Ok(State::Finished)
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 /// The part of a request that the scripted model reads.
 #[derive(Debug, Deserialize)]
-pub(super) struct Conversation<'a> {
+pub(super) struct RequestConversation<'a> {
     #[serde(borrow)]
     messages: Vec<Message<'a>>,
 }
@@ -48,18 +48,18 @@ struct Source<'a> {
 
 /// The last user text, and how many tool results have come since.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct LastRequest {
+pub(super) struct LastUserText {
     pub(super) text: String,
-    pub(super) results: usize,
+    pub(super) tool_results: usize,
 }
 
-impl<'a> Conversation<'a> {
-    pub(super) fn read(body: &'a [u8]) -> Result<Self, serde_json::Error> {
+impl<'a> RequestConversation<'a> {
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(body)
     }
 
     /// The contents of all pictures that the user sent, in base64.
-    pub(super) fn pictures(&self) -> Vec<&str> {
+    pub(super) fn images(&self) -> Vec<&str> {
         let mut pictures = Vec::new();
         for message in self.messages.iter().filter(|message| message.role == "user") {
             if let Content::Blocks(blocks) = &message.content {
@@ -70,16 +70,16 @@ impl<'a> Conversation<'a> {
         pictures
     }
 
-    pub(super) fn last_request(&self) -> LastRequest {
-        let mut last = LastRequest::default();
+    pub(super) fn last_user_text(&self) -> LastUserText {
+        let mut last = LastUserText::default();
         for message in self.messages.iter().filter(|message| message.role == "user") {
             match &message.content {
-                Content::Text(text) => last.see_text(text),
+                Content::Text(text) => last.add_text(text),
                 Content::Blocks(blocks) => {
                     for block in blocks {
                         match block.kind.as_ref() {
-                            "text" => last.see_text(&block.text),
-                            "tool_result" => last.results += 1,
+                            "text" => last.add_text(&block.text),
+                            "tool_result" => last.tool_results += 1,
                             _ => {}
                         }
                     }
@@ -90,18 +90,18 @@ impl<'a> Conversation<'a> {
     }
 }
 
-impl LastRequest {
-    fn see_text(&mut self, text: &str) {
-        let own = without_reminders(text);
+impl LastUserText {
+    fn add_text(&mut self, text: &str) {
+        let own = strip_reminders(text);
         let own = own.trim();
-        if !own.is_empty() && !NOTES.iter().any(|note| own.starts_with(note)) {
-            *self = Self { text: own.to_owned(), results: 0 };
+        if !own.is_empty() && !AGENT_NOTE_PREFIXES.iter().any(|note| own.starts_with(note)) {
+            *self = Self { text: own.to_owned(), tool_results: 0 };
         }
     }
 }
 
 /// How texts begin that an agent writes in the user's name.
-const NOTES: [&str; 6] = [
+const AGENT_NOTE_PREFIXES: [&str; 6] = [
     "[Request interrupted by user",
     "[Image:",
     "[Image could not be processed",
@@ -110,19 +110,19 @@ const NOTES: [&str; 6] = [
     "<local-command-caveat>",
 ];
 
-const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
+const REMINDER_TAGS: (&str, &str) = ("<system-reminder>", "</system-reminder>");
 
-fn without_reminders(text: &str) -> Cow<'_, str> {
-    let Some((before, mut rest)) = text.split_once(REMINDER.0) else {
+fn strip_reminders(text: &str) -> Cow<'_, str> {
+    let Some((before, mut rest)) = text.split_once(REMINDER_TAGS.0) else {
         return Cow::Borrowed(text);
     };
     let mut own = before.to_owned();
     loop {
         // A reminder without an end reaches to the end of the text.
-        let Some((_, after)) = rest.split_once(REMINDER.1) else {
+        let Some((_, after)) = rest.split_once(REMINDER_TAGS.1) else {
             return Cow::Owned(own);
         };
-        match after.split_once(REMINDER.0) {
+        match after.split_once(REMINDER_TAGS.0) {
             None => return Cow::Owned(own + after),
             Some((between, next)) => {
                 own.push_str(between);
@@ -138,8 +138,8 @@ mod tests {
 
     fn check(messages: &str, text: &str, results: usize) {
         let body = format!(r#"{{"model":"m","messages":{messages},"stream":true}}"#);
-        let last = Conversation::read(body.as_bytes()).unwrap().last_request();
-        assert_eq!(last, LastRequest { text: text.to_owned(), results }, "{messages}");
+        let last = RequestConversation::parse(body.as_bytes()).unwrap().last_user_text();
+        assert_eq!(last, LastUserText { text: text.to_owned(), tool_results: results }, "{messages}");
     }
 
     #[test]
@@ -205,8 +205,8 @@ mod tests {
     fn pictures_are_seen_where_the_user_sent_them() {
         let seen = |messages: &str| {
             let body = format!(r#"{{"messages":{messages}}}"#);
-            let conversation = Conversation::read(body.as_bytes()).unwrap();
-            conversation.pictures().into_iter().map(str::to_owned).collect::<Vec<_>>()
+            let conversation = RequestConversation::parse(body.as_bytes()).unwrap();
+            conversation.images().into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
         let image = |data: &str| format!(r#"{{"type":"image","source":{{"type":"base64","data":"{data}"}}}}"#);
         let (a, b) = (image("AAAA"), image("BBBB"));

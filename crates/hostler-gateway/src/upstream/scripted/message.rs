@@ -5,9 +5,9 @@ use serde_json::value::RawValue;
 
 /// What a message's ids are made from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct MessageId(pub(super) u64);
+pub(super) struct ScriptedMessageId(pub(super) u64);
 
-impl MessageId {
+impl ScriptedMessageId {
     pub(super) fn message(self) -> String {
         format!("msg_scripted_{:016x}", self.0)
     }
@@ -26,18 +26,18 @@ impl MessageId {
 /// A message, whole or (with empty content) at its start.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "message")]
-pub(super) struct Message<'a> {
+pub(super) struct ScriptedMessage<'a> {
     pub(super) id: String,
     pub(super) role: &'static str,
     pub(super) model: &'a str,
-    pub(super) content: &'a [Block],
+    pub(super) content: &'a [ScriptedBlock],
     pub(super) stop_reason: Option<&'static str>,
     pub(super) stop_sequence: Option<String>,
-    pub(super) usage: Usage,
+    pub(super) usage: ScriptedUsage,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Usage {
+pub(super) struct ScriptedUsage {
     pub(super) input_tokens: u64,
     pub(super) cache_creation_input_tokens: u64,
     pub(super) cache_read_input_tokens: u64,
@@ -46,7 +46,7 @@ pub(super) struct Usage {
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Block {
+pub(super) enum ScriptedBlock {
     Text { text: String },
     Thinking { thinking: String, signature: String },
     ToolUse { id: String, name: String, input: Box<RawValue> },
@@ -54,17 +54,17 @@ pub(super) enum Block {
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum StreamEvent<'a> {
-    MessageStart { message: Message<'a> },
-    ContentBlockStart { index: usize, content_block: &'a Block },
+pub(super) enum ScriptedStreamEvent<'a> {
+    MessageStart { message: ScriptedMessage<'a> },
+    ContentBlockStart { index: usize, content_block: &'a ScriptedBlock },
     Ping,
-    ContentBlockDelta { index: usize, delta: Delta<'a> },
+    ContentBlockDelta { index: usize, delta: ScriptedDelta<'a> },
     ContentBlockStop { index: usize },
-    MessageDelta { delta: MessageEnd, usage: Usage },
+    MessageDelta { delta: ScriptedMessageEnd, usage: ScriptedUsage },
     MessageStop,
 }
 
-impl StreamEvent<'_> {
+impl ScriptedStreamEvent<'_> {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::MessageStart { .. } => "message_start",
@@ -80,7 +80,7 @@ impl StreamEvent<'_> {
 
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(tag = "type")]
-pub(super) enum Delta<'a> {
+pub(super) enum ScriptedDelta<'a> {
     #[serde(rename = "text_delta")]
     Text { text: &'a str },
     #[serde(rename = "thinking_delta")]
@@ -92,7 +92,7 @@ pub(super) enum Delta<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct MessageEnd {
+pub(super) struct ScriptedMessageEnd {
     pub(super) stop_reason: &'static str,
     pub(super) stop_sequence: Option<String>,
 }

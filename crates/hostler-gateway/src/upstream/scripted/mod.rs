@@ -5,7 +5,7 @@
 
 mod conversation;
 mod message;
-mod performance;
+mod playback;
 mod script;
 mod writer;
 
@@ -14,20 +14,20 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
-use hostler_redact::json_fault;
+use hostler_redact::redact_json_error;
 use http::{HeaderMap, StatusCode};
 
-use self::conversation::Conversation;
-use self::message::MessageId;
-use self::performance::{Performance, Step};
-use self::script::{Act, Script};
-use self::writer::{EventWriter, Head, WholeWriter};
+use self::conversation::RequestConversation;
+use self::message::ScriptedMessageId;
+use self::playback::{PlaybackStep, ScriptPlayback};
+use self::script::{MessageScript, Script};
+use self::writer::{MessageHead, ScriptedEventWriter, ScriptedMessageWriter};
 use super::{
-    AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,
-    UpstreamError, UpstreamModel,
+    BetaPolicy, EventByteStream, UnknownModelPolicy, Upstream, UpstreamCapabilities, UpstreamError,
+    UpstreamErrorResponse, UpstreamModel, UpstreamRequest, UpstreamResponse, UpstreamResponseBody,
 };
-use crate::catalogue;
-use crate::error::{self, ErrorKind};
+use crate::error::{self, ApiErrorKind};
+use crate::model_catalog;
 
 /// The upstream that needs no network: see `docs/scripted-model.md`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,76 +43,77 @@ impl Upstream for ScriptedUpstream {
         "scripted"
     }
 
-    fn manners(&self) -> Manners {
-        Manners { betas: Betas::All, unknown_models: UnknownModels::Take }
+    fn capabilities(&self) -> UpstreamCapabilities {
+        UpstreamCapabilities { betas: BetaPolicy::All, unknown_models: UnknownModelPolicy::Forward }
     }
 
     /// Agents derive thinking and limits from the name, so it offers real ones.
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
-        std::future::ready(Ok(catalogue::bundled())).boxed()
+        std::future::ready(Ok(model_catalog::bundled_models())).boxed()
     }
 
-    fn count_tokens(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
-        let body = format!("{{\"input_tokens\":{}}}", writer::tokens(call.body.len()));
-        let answer = UpstreamAnswer { headers: HeaderMap::new(), body: AnswerBody::Whole(body.into()) };
+    fn count_tokens(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
+        let body = format!("{{\"input_tokens\":{}}}", writer::estimate_tokens(call.body.len()));
+        let answer = UpstreamResponse { headers: HeaderMap::new(), body: UpstreamResponseBody::Whole(body.into()) };
         std::future::ready(Ok(answer)).boxed()
     }
 
-    fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+    fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         async move {
-            let performance = Performance::new(act(&call.body)?);
-            let head = Head { id: message_id(&call.body), model: call.model, request_bytes: call.body.len() };
+            let performance = ScriptPlayback::new(build_message_script(&call.body)?);
+            let head =
+                MessageHead { id: derive_message_id(&call.body), model: call.model, request_bytes: call.body.len() };
             let body = if call.stream {
-                AnswerBody::Events(play(performance, EventWriter::new(head)))
+                UpstreamResponseBody::Events(stream_playback(performance, ScriptedEventWriter::new(head)))
             } else {
-                AnswerBody::Whole(play_to_the_end(performance, WholeWriter::new(head)).await?)
+                UpstreamResponseBody::Whole(collect_playback(performance, ScriptedMessageWriter::new(head)).await?)
             };
-            Ok(UpstreamAnswer { headers: HeaderMap::new(), body })
+            Ok(UpstreamResponse { headers: HeaderMap::new(), body })
         }
         .boxed()
     }
 }
 
 /// What the model does in answer to this request.
-fn act(body: &[u8]) -> Result<Act, UpstreamError> {
-    let conversation = Conversation::read(body).map_err(|error| {
-        refused(StatusCode::BAD_REQUEST, &format!("The messages cannot be read: {}.", json_fault(&error)))
+fn build_message_script(body: &[u8]) -> Result<MessageScript, UpstreamError> {
+    let conversation = RequestConversation::parse(body).map_err(|error| {
+        error_response(StatusCode::BAD_REQUEST, &format!("The messages cannot be read: {}.", redact_json_error(&error)))
     })?;
-    let request = conversation.last_request();
+    let request = conversation.last_user_text();
     let script = Script::parse(&request.text)
-        .map_err(|error| refused(StatusCode::BAD_REQUEST, &format!("The script cannot be played: {error}.")))?;
+        .map_err(|error| error_response(StatusCode::BAD_REQUEST, &format!("The script cannot be played: {error}.")))?;
     Ok(match script {
-        Some(script) => script.act_after(request.results).looking_at(&conversation.pictures()),
-        None => Act::echo(&request.text),
+        Some(script) => script.message_after(request.tool_results).with_images(&conversation.images()),
+        None => MessageScript::echo(&request.text),
     })
 }
 
 /// The stream: events as they are due. Time passes here, so that the performance itself has no clock.
-fn play(performance: Performance, writer: EventWriter) -> EventBytes {
+fn stream_playback(performance: ScriptPlayback, writer: ScriptedEventWriter) -> EventByteStream {
     stream::unfold(Some((performance, writer)), |state| async {
         let (mut performance, mut writer) = state?;
         loop {
             let written = match performance.next()? {
-                Step::Open(opening) => writer.open(opening),
-                Step::Piece(piece) => writer.piece(&piece),
-                Step::Close => writer.close(),
-                Step::End(stop_reason) => writer.end(stop_reason),
-                Step::Pause(time) => {
+                PlaybackStep::Open(opening) => writer.open_block(opening),
+                PlaybackStep::Chunk(piece) => writer.write_chunk(&piece),
+                PlaybackStep::Close => writer.close_block(),
+                PlaybackStep::End(stop_reason) => writer.end_message(stop_reason),
+                PlaybackStep::Pause(time) => {
                     tokio::time::sleep(time).await;
                     continue;
                 }
-                Step::Hang => std::future::pending().await,
-                Step::Cut => return Some((Err(cut()), None)),
-                Step::Error { status, message } if writer.has_begun() => {
-                    return Some((Ok(error::event(ErrorKind::of_status(status), &message)), None));
+                PlaybackStep::Hang => std::future::pending().await,
+                PlaybackStep::Disconnect => return Some((Err(disconnect_error()), None)),
+                PlaybackStep::Error { status, message } if writer.has_begun() => {
+                    return Some((Ok(error::error_event(ApiErrorKind::from_status(status), &message)), None));
                 }
-                Step::Error { status, message } => {
-                    return Some((Err(refused(status, &message)), None));
+                PlaybackStep::Error { status, message } => {
+                    return Some((Err(error_response(status, &message)), None));
                 }
             };
             return Some(match written {
                 Ok(events) => (Ok(events), Some((performance, writer))),
-                Err(error) => (Err(unwritable(&error)), None),
+                Err(error) => (Err(serialization_error(&error)), None),
             });
         }
     })
@@ -120,40 +121,43 @@ fn play(performance: Performance, writer: EventWriter) -> EventBytes {
 }
 
 /// The same performance as one whole message.
-async fn play_to_the_end(performance: Performance, mut writer: WholeWriter) -> Result<Bytes, UpstreamError> {
+async fn collect_playback(
+    performance: ScriptPlayback,
+    mut writer: ScriptedMessageWriter,
+) -> Result<Bytes, UpstreamError> {
     for step in performance {
         match step {
-            Step::Open(opening) => writer.open(opening),
-            Step::Piece(piece) => writer.piece(&piece),
-            Step::Close => {}
-            Step::End(stop_reason) => {
-                return writer.end(stop_reason).map_err(|error| unwritable(&error));
+            PlaybackStep::Open(opening) => writer.open_block(opening),
+            PlaybackStep::Chunk(piece) => writer.add_chunk(&piece),
+            PlaybackStep::Close => {}
+            PlaybackStep::End(stop_reason) => {
+                return writer.finish(stop_reason).map_err(|error| serialization_error(&error));
             }
-            Step::Pause(time) => tokio::time::sleep(time).await,
-            Step::Hang => std::future::pending().await,
-            Step::Cut => return Err(cut()),
-            Step::Error { status, message } => return Err(refused(status, &message)),
+            PlaybackStep::Pause(time) => tokio::time::sleep(time).await,
+            PlaybackStep::Hang => std::future::pending().await,
+            PlaybackStep::Disconnect => return Err(disconnect_error()),
+            PlaybackStep::Error { status, message } => return Err(error_response(status, &message)),
         }
     }
-    Err(cut())
+    Err(disconnect_error())
 }
 
-fn refused(status: StatusCode, message: &str) -> UpstreamError {
-    let body = error::envelope(ErrorKind::of_status(status), message);
-    UpstreamError::from(Refusal { status, headers: HeaderMap::new(), body })
+fn error_response(status: StatusCode, message: &str) -> UpstreamError {
+    let body = error::error_body(ApiErrorKind::from_status(status), message);
+    UpstreamError::from(UpstreamErrorResponse { status, headers: HeaderMap::new(), body })
 }
 
-fn cut() -> UpstreamError {
-    UpstreamError::BrokenOff { reason: "the script cut the connection".to_owned() }
+fn disconnect_error() -> UpstreamError {
+    UpstreamError::Interrupted { reason: "the script cut the connection".to_owned() }
 }
 
-fn unwritable(error: &serde_json::Error) -> UpstreamError {
+fn serialization_error(error: &serde_json::Error) -> UpstreamError {
     UpstreamError::Internal { reason: format!("an event of the scripted model could not be written: {error}") }
 }
 
 /// Ids are made from the request, so that they differ along a conversation and repeat with a repeated request.
-fn message_id(body: &[u8]) -> MessageId {
+fn derive_message_id(body: &[u8]) -> ScriptedMessageId {
     let mut hasher = DefaultHasher::new();
     body.hash(&mut hasher);
-    MessageId(hasher.finish())
+    ScriptedMessageId(hasher.finish())
 }

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::value::RawValue;
 
 /// Larger outputs are refused, so that a typing error does not fill the memory.
-const MAX_OUTPUT: usize = 256 * 1024 * 1024;
+const MAX_OUTPUT_BYTES: usize = 256 * 1024 * 1024;
 /// Of a longer user text only the beginning is echoed.
 const MAX_ECHO_CHARS: usize = 1000;
 
@@ -65,28 +65,29 @@ impl Script {
                 continue;
             };
             let (name, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
-            match directive(name, rest.trim()) {
+            match parse_directive(name, rest.trim()) {
                 Some(Ok(directive)) => directives.push(directive),
                 Some(Err(problem)) => return Err(ScriptError { line, problem }),
                 None => unknown = unknown.or(Some((line, name))),
             }
         }
         match unknown {
-            Some((line, name)) if !directives.is_empty() => {
-                Err(ScriptError { line, problem: format!("there is no directive !{name}; there are {KNOWN}") })
-            }
+            Some((line, name)) if !directives.is_empty() => Err(ScriptError {
+                line,
+                problem: format!("there is no directive !{name}; there are {DIRECTIVE_NAMES}"),
+            }),
             _ => Ok((!directives.is_empty()).then_some(Self(directives))),
         }
     }
 
     /// What is left to do after so many tool results: the first step whose calls have not had theirs.
-    pub(super) fn act_after(self, results: usize) -> Act {
+    pub(super) fn message_after(self, results: usize) -> MessageScript {
         let mut pace = Duration::ZERO;
         let mut left = results;
-        for step in self.steps() {
+        for step in self.split_messages() {
             let calls = step.iter().filter(|directive| directive.is_tool()).count();
             if left == 0 || calls == 0 {
-                return Act { pace, directives: step };
+                return MessageScript { delta_delay: pace, directives: step };
             }
             left = left.saturating_sub(calls);
             // The pace of a step that is over still holds.
@@ -96,11 +97,11 @@ impl Script {
                 }
             }
         }
-        Act { pace, directives: Vec::new() }
+        MessageScript { delta_delay: pace, directives: Vec::new() }
     }
 
     /// A step is one message: it ends behind its tool calls.
-    fn steps(self) -> Vec<Vec<Directive>> {
+    fn split_messages(self) -> Vec<Vec<Directive>> {
         let mut steps: Vec<Vec<Directive>> = Vec::new();
         let mut after_call = true;
         for directive in self.0 {
@@ -117,15 +118,15 @@ impl Script {
 
 /// What the model does in one message.
 #[derive(Debug, Default)]
-pub(super) struct Act {
+pub(super) struct MessageScript {
     /// The time before each delta at the beginning.
-    pub(super) pace: Duration,
+    pub(super) delta_delay: Duration,
     pub(super) directives: Vec<Directive>,
 }
 
-impl Act {
+impl MessageScript {
     /// The same by somebody who looks at these pictures.
-    pub(super) fn looking_at(mut self, pictures: &[&str]) -> Self {
+    pub(super) fn with_images(mut self, pictures: &[&str]) -> Self {
         for directive in &mut self.directives {
             if let Directive::See { data, text } = directive {
                 *directive = Directive::Say(match (pictures.contains(&data.as_str()), pictures.len()) {
@@ -149,50 +150,50 @@ impl Act {
         } else {
             format!("Hello from the scripted model. You said: {said}")
         };
-        Self { pace: Duration::ZERO, directives: vec![Directive::Say(answer)] }
+        Self { delta_delay: Duration::ZERO, directives: vec![Directive::Say(answer)] }
     }
 }
 
-const KNOWN: &str = "!say, !think, !deltas, !huge, !see, !pace, !wait, !tool, !error, !cut and !hang";
+const DIRECTIVE_NAMES: &str = "!say, !think, !deltas, !huge, !see, !pace, !wait, !tool, !error, !cut and !hang";
 
 /// The directive of a name and the rest of its line; nothing if the name is none.
-fn directive(name: &str, rest: &str) -> Option<Result<Directive, String>> {
+fn parse_directive(name: &str, rest: &str) -> Option<Result<Directive, String>> {
     Some(match name {
-        "say" => text(rest).map(Directive::Say),
-        "think" => text(rest).map(Directive::Think),
-        "deltas" => deltas(rest),
-        "huge" => output_size(rest).map(Directive::Huge),
-        "see" => see(rest),
-        "pace" => milliseconds(rest).map(Directive::Pace),
-        "wait" => milliseconds(rest).map(Directive::Wait),
-        "tool" => tool(rest),
-        "error" => error(rest),
-        "cut" => nothing(rest, Directive::Cut),
-        "hang" => nothing(rest, Directive::Hang),
+        "say" => parse_text(rest).map(Directive::Say),
+        "think" => parse_text(rest).map(Directive::Think),
+        "deltas" => parse_deltas(rest),
+        "huge" => parse_output_size(rest).map(Directive::Huge),
+        "see" => parse_see(rest),
+        "pace" => parse_milliseconds(rest).map(Directive::Pace),
+        "wait" => parse_milliseconds(rest).map(Directive::Wait),
+        "tool" => parse_tool(rest),
+        "error" => parse_error(rest),
+        "cut" => require_no_argument(rest, Directive::Cut),
+        "hang" => require_no_argument(rest, Directive::Hang),
         _ => return None,
     })
 }
 
-fn text(rest: &str) -> Result<String, String> {
+fn parse_text(rest: &str) -> Result<String, String> {
     if rest.is_empty() {
         return Err("a text must follow".to_owned());
     }
     Ok(rest.replace("\\n", "\n"))
 }
 
-fn deltas(rest: &str) -> Result<Directive, String> {
-    let (count, text) = first_word(rest);
-    let count = output_size(count)?;
+fn parse_deltas(rest: &str) -> Result<Directive, String> {
+    let (count, text) = split_first_word(rest);
+    let count = parse_output_size(count)?;
     Ok(Directive::Deltas { count, text: (!text.is_empty()).then(|| text.replace("\\n", "\n")) })
 }
 
-fn see(rest: &str) -> Result<Directive, String> {
-    let (data, said) = first_word(rest);
-    Ok(Directive::See { data: data.to_owned(), text: text(said)? })
+fn parse_see(rest: &str) -> Result<Directive, String> {
+    let (data, said) = split_first_word(rest);
+    Ok(Directive::See { data: data.to_owned(), text: parse_text(said)? })
 }
 
-fn tool(rest: &str) -> Result<Directive, String> {
-    let (name, input) = first_word(rest);
+fn parse_tool(rest: &str) -> Result<Directive, String> {
+    let (name, input) = split_first_word(rest);
     if name.is_empty() {
         return Err("the name of a tool must follow".to_owned());
     }
@@ -205,8 +206,8 @@ fn tool(rest: &str) -> Result<Directive, String> {
     Ok(Directive::Tool { name: name.to_owned(), input })
 }
 
-fn error(rest: &str) -> Result<Directive, String> {
-    let (status, message) = first_word(rest);
+fn parse_error(rest: &str) -> Result<Directive, String> {
+    let (status, message) = split_first_word(rest);
     let status = status
         .parse::<u16>()
         .ok()
@@ -217,22 +218,22 @@ fn error(rest: &str) -> Result<Directive, String> {
     Ok(Directive::Error { status, message: message.to_owned() })
 }
 
-fn nothing(rest: &str, directive: Directive) -> Result<Directive, String> {
+fn require_no_argument(rest: &str, directive: Directive) -> Result<Directive, String> {
     if rest.is_empty() { Ok(directive) } else { Err("nothing may follow".to_owned()) }
 }
 
-fn milliseconds(rest: &str) -> Result<Duration, String> {
+fn parse_milliseconds(rest: &str) -> Result<Duration, String> {
     rest.parse().map(Duration::from_millis).map_err(|_| "a number of milliseconds must follow".to_owned())
 }
 
-fn output_size(rest: &str) -> Result<usize, String> {
+fn parse_output_size(rest: &str) -> Result<usize, String> {
     rest.parse()
         .ok()
-        .filter(|size| (1..=MAX_OUTPUT).contains(size))
-        .ok_or_else(|| format!("a number from 1 to {MAX_OUTPUT} must follow"))
+        .filter(|size| (1..=MAX_OUTPUT_BYTES).contains(size))
+        .ok_or_else(|| format!("a number from 1 to {MAX_OUTPUT_BYTES} must follow"))
 }
 
-fn first_word(rest: &str) -> (&str, &str) {
+fn split_first_word(rest: &str) -> (&str, &str) {
     let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     (word, rest.trim_start())
 }
@@ -243,7 +244,7 @@ mod tests {
 
     /// The directives of the act after so many results, in the form of a script.
     fn act(text: &str, results: usize) -> String {
-        let act = Script::parse(text).unwrap().unwrap().act_after(results);
+        let act = Script::parse(text).unwrap().unwrap().message_after(results);
         let words: Vec<String> = act
             .directives
             .iter()
@@ -254,7 +255,7 @@ mod tests {
                 other => format!("{other:?}"),
             })
             .collect();
-        format!("{}@{}", words.join(", "), act.pace.as_millis())
+        format!("{}@{}", words.join(", "), act.delta_delay.as_millis())
     }
 
     #[test]
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_seen_is_said_only_if_it_is_there() {
         let act = |pictures: &[&str]| {
-            let act = Script::parse("!see AAAA it is red").unwrap().unwrap().act_after(0).looking_at(pictures);
+            let act = Script::parse("!see AAAA it is red").unwrap().unwrap().message_after(0).with_images(pictures);
             act.directives.iter().map(|directive| format!("{directive:?}")).collect::<Vec<_>>()
         };
         assert_eq!(act(&["BBBB", "AAAA"]), [r#"Say("it is red")"#]);
@@ -314,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_long_text_is_echoed_in_part() {
-        let Directive::Say(said) = Act::echo(&"ä".repeat(5000)).directives.remove(0) else { panic!() };
+        let Directive::Say(said) = MessageScript::echo(&"ä".repeat(5000)).directives.remove(0) else { panic!() };
         assert!(said.ends_with("ä…") && said.chars().count() < 1100);
     }
 }

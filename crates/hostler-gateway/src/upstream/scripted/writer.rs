@@ -3,26 +3,29 @@
 use bytes::{Bytes, BytesMut};
 use serde_json::value::RawValue;
 
-use super::message::{Block, Delta, Message, MessageEnd, MessageId, StreamEvent, Usage};
-use super::performance::Opening;
+use super::message::{
+    ScriptedBlock, ScriptedDelta, ScriptedMessage, ScriptedMessageEnd, ScriptedMessageId, ScriptedStreamEvent,
+    ScriptedUsage,
+};
+use super::playback::NewBlock;
 use crate::sse;
 
 /// What both forms of an answer need to know about the request.
 #[derive(Debug)]
-pub(super) struct Head {
-    pub(super) id: MessageId,
+pub(super) struct MessageHead {
+    pub(super) id: ScriptedMessageId,
     pub(super) model: String,
     pub(super) request_bytes: usize,
 }
 
-impl Head {
+impl MessageHead {
     fn message<'a>(
         &'a self,
-        content: &'a [Block],
+        content: &'a [ScriptedBlock],
         stop_reason: Option<&'static str>,
         output_bytes: usize,
-    ) -> Message<'a> {
-        Message {
+    ) -> ScriptedMessage<'a> {
+        ScriptedMessage {
             id: self.id.message(),
             role: "assistant",
             model: &self.model,
@@ -33,23 +36,23 @@ impl Head {
         }
     }
 
-    fn usage(&self, output_bytes: usize) -> Usage {
-        Usage {
-            input_tokens: tokens(self.request_bytes),
+    fn usage(&self, output_bytes: usize) -> ScriptedUsage {
+        ScriptedUsage {
+            input_tokens: estimate_tokens(self.request_bytes),
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: 0,
-            output_tokens: tokens(output_bytes),
+            output_tokens: estimate_tokens(output_bytes),
         }
     }
 }
 
 /// A token is four bytes, rounded up: plausible, and everybody can check it.
-pub(super) fn tokens(bytes: usize) -> u64 {
+pub(super) fn estimate_tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     Text,
     Thinking,
     Tool,
@@ -57,132 +60,134 @@ enum Kind {
 
 /// Writes the events of a stream.
 #[derive(Debug)]
-pub(super) struct EventWriter {
-    head: Head,
-    begun: bool,
+pub(super) struct ScriptedEventWriter {
+    head: MessageHead,
+    has_begun: bool,
     index: usize,
-    kind: Kind,
+    kind: BlockKind,
     output_bytes: usize,
 }
 
-impl EventWriter {
-    pub(super) fn new(head: Head) -> Self {
-        Self { head, begun: false, index: 0, kind: Kind::Text, output_bytes: 0 }
+impl ScriptedEventWriter {
+    pub(super) fn new(head: MessageHead) -> Self {
+        Self { head, has_begun: false, index: 0, kind: BlockKind::Text, output_bytes: 0 }
     }
 
     /// Whether the client has seen an event.
     pub(super) fn has_begun(&self) -> bool {
-        self.begun
+        self.has_begun
     }
 
     /// The beginning of a block; before the first one, of the message.
-    pub(super) fn open(&mut self, opening: Opening) -> Result<Bytes, serde_json::Error> {
-        let mut events = Events::default();
-        let first = !self.begun;
+    pub(super) fn open_block(&mut self, opening: NewBlock) -> Result<Bytes, serde_json::Error> {
+        let mut events = EventBuffer::default();
+        let first = !self.has_begun;
         if first {
             // Like the real API: at the start the output count is a placeholder of one token.
-            events.add(&StreamEvent::MessageStart { message: self.head.message(&[], None, 1) })?;
-            self.begun = true;
+            events.add(&ScriptedStreamEvent::MessageStart { message: self.head.message(&[], None, 1) })?;
+            self.has_begun = true;
         }
         let (kind, block) = match opening {
-            Opening::Text => (Kind::Text, Block::Text { text: String::new() }),
-            Opening::Thinking => {
-                (Kind::Thinking, Block::Thinking { thinking: String::new(), signature: String::new() })
+            NewBlock::Text => (BlockKind::Text, ScriptedBlock::Text { text: String::new() }),
+            NewBlock::Thinking => {
+                (BlockKind::Thinking, ScriptedBlock::Thinking { thinking: String::new(), signature: String::new() })
             }
-            Opening::Tool { name, .. } => {
+            NewBlock::Tool { name, .. } => {
                 let id = self.head.id.tool_use(self.index);
-                (Kind::Tool, Block::ToolUse { id, name, input: RawValue::from_string("{}".to_owned())? })
+                (BlockKind::Tool, ScriptedBlock::ToolUse { id, name, input: RawValue::from_string("{}".to_owned())? })
             }
         };
         self.kind = kind;
-        events.add(&StreamEvent::ContentBlockStart { index: self.index, content_block: &block })?;
+        events.add(&ScriptedStreamEvent::ContentBlockStart { index: self.index, content_block: &block })?;
         if first {
-            events.add(&StreamEvent::Ping)?;
+            events.add(&ScriptedStreamEvent::Ping)?;
         }
-        Ok(events.bytes())
+        Ok(events.into_bytes())
     }
 
-    pub(super) fn piece(&mut self, piece: &str) -> Result<Bytes, serde_json::Error> {
+    pub(super) fn write_chunk(&mut self, piece: &str) -> Result<Bytes, serde_json::Error> {
         self.output_bytes += piece.len();
         let delta = match self.kind {
-            Kind::Text => Delta::Text { text: piece },
-            Kind::Thinking => Delta::Thinking { thinking: piece },
-            Kind::Tool => Delta::InputJson { partial_json: piece },
+            BlockKind::Text => ScriptedDelta::Text { text: piece },
+            BlockKind::Thinking => ScriptedDelta::Thinking { thinking: piece },
+            BlockKind::Tool => ScriptedDelta::InputJson { partial_json: piece },
         };
-        let mut events = Events::default();
-        events.add(&StreamEvent::ContentBlockDelta { index: self.index, delta })?;
-        Ok(events.bytes())
+        let mut events = EventBuffer::default();
+        events.add(&ScriptedStreamEvent::ContentBlockDelta { index: self.index, delta })?;
+        Ok(events.into_bytes())
     }
 
-    pub(super) fn close(&mut self) -> Result<Bytes, serde_json::Error> {
-        let mut events = Events::default();
-        if self.kind == Kind::Thinking {
+    pub(super) fn close_block(&mut self) -> Result<Bytes, serde_json::Error> {
+        let mut events = EventBuffer::default();
+        if self.kind == BlockKind::Thinking {
             let signature = self.head.id.signature(self.index);
-            let delta = Delta::Signature { signature: &signature };
-            events.add(&StreamEvent::ContentBlockDelta { index: self.index, delta })?;
+            let delta = ScriptedDelta::Signature { signature: &signature };
+            events.add(&ScriptedStreamEvent::ContentBlockDelta { index: self.index, delta })?;
         }
-        events.add(&StreamEvent::ContentBlockStop { index: self.index })?;
+        events.add(&ScriptedStreamEvent::ContentBlockStop { index: self.index })?;
         self.index += 1;
-        Ok(events.bytes())
+        Ok(events.into_bytes())
     }
 
-    pub(super) fn end(&mut self, stop_reason: &'static str) -> Result<Bytes, serde_json::Error> {
-        let mut events = Events::default();
-        let delta = MessageEnd { stop_reason, stop_sequence: None };
-        events.add(&StreamEvent::MessageDelta { delta, usage: self.head.usage(self.output_bytes) })?;
-        events.add(&StreamEvent::MessageStop)?;
-        Ok(events.bytes())
+    pub(super) fn end_message(&mut self, stop_reason: &'static str) -> Result<Bytes, serde_json::Error> {
+        let mut events = EventBuffer::default();
+        let delta = ScriptedMessageEnd { stop_reason, stop_sequence: None };
+        events.add(&ScriptedStreamEvent::MessageDelta { delta, usage: self.head.usage(self.output_bytes) })?;
+        events.add(&ScriptedStreamEvent::MessageStop)?;
+        Ok(events.into_bytes())
     }
 }
 
 /// Events that are written together.
 #[derive(Default)]
-struct Events(BytesMut);
+struct EventBuffer(BytesMut);
 
-impl Events {
-    fn add(&mut self, event: &StreamEvent<'_>) -> Result<(), serde_json::Error> {
-        self.0.extend_from_slice(&sse::frame(event.name(), &serde_json::to_vec(event)?));
+impl EventBuffer {
+    fn add(&mut self, event: &ScriptedStreamEvent<'_>) -> Result<(), serde_json::Error> {
+        self.0.extend_from_slice(&sse::encode_event(event.name(), &serde_json::to_vec(event)?));
         Ok(())
     }
 
-    fn bytes(self) -> Bytes {
+    fn into_bytes(self) -> Bytes {
         self.0.freeze()
     }
 }
 
 /// Collects the whole message for a request without streaming.
 #[derive(Debug)]
-pub(super) struct WholeWriter {
-    head: Head,
-    content: Vec<Block>,
+pub(super) struct ScriptedMessageWriter {
+    head: MessageHead,
+    content: Vec<ScriptedBlock>,
     output_bytes: usize,
 }
 
-impl WholeWriter {
-    pub(super) fn new(head: Head) -> Self {
+impl ScriptedMessageWriter {
+    pub(super) fn new(head: MessageHead) -> Self {
         Self { head, content: Vec::new(), output_bytes: 0 }
     }
 
-    pub(super) fn open(&mut self, opening: Opening) {
+    pub(super) fn open_block(&mut self, opening: NewBlock) {
         let index = self.content.len();
         self.content.push(match opening {
-            Opening::Text => Block::Text { text: String::new() },
-            Opening::Thinking => Block::Thinking { thinking: String::new(), signature: self.head.id.signature(index) },
-            Opening::Tool { name, input } => Block::ToolUse { id: self.head.id.tool_use(index), name, input },
+            NewBlock::Text => ScriptedBlock::Text { text: String::new() },
+            NewBlock::Thinking => {
+                ScriptedBlock::Thinking { thinking: String::new(), signature: self.head.id.signature(index) }
+            }
+            NewBlock::Tool { name, input } => ScriptedBlock::ToolUse { id: self.head.id.tool_use(index), name, input },
         });
     }
 
-    pub(super) fn piece(&mut self, piece: &str) {
+    pub(super) fn add_chunk(&mut self, piece: &str) {
         self.output_bytes += piece.len();
         match self.content.last_mut() {
-            Some(Block::Text { text }) => text.push_str(piece),
-            Some(Block::Thinking { thinking, .. }) => thinking.push_str(piece),
+            Some(ScriptedBlock::Text { text }) => text.push_str(piece),
+            Some(ScriptedBlock::Thinking { thinking, .. }) => thinking.push_str(piece),
             // The input of a tool is whole from the beginning.
-            Some(Block::ToolUse { .. }) | None => {}
+            Some(ScriptedBlock::ToolUse { .. }) | None => {}
         }
     }
 
-    pub(super) fn end(self, stop_reason: &'static str) -> Result<Bytes, serde_json::Error> {
+    pub(super) fn finish(self, stop_reason: &'static str) -> Result<Bytes, serde_json::Error> {
         let message = self.head.message(&self.content, Some(stop_reason), self.output_bytes);
         serde_json::to_vec(&message).map(Bytes::from)
     }

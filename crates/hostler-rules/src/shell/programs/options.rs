@@ -1,23 +1,23 @@
 //! Just enough of how programs read options to find where they end.
 
-use super::super::limits::is_name;
-use super::Word;
+use super::super::limits::is_variable_name;
+use super::ShellWord;
 
 /// Which options of a program take a value.
-pub(super) struct Options {
+pub(super) struct OptionsWithValue {
     pub short: &'static str,
     pub long: &'static [&'static str],
 }
 
-impl Options {
+impl OptionsWithValue {
     pub(super) const NONE: Self = Self { short: "", long: &[] };
 }
 
 /// The index of the first word behind the options, or nothing if a word on the way is not known.
-pub(super) fn after_options(words: &[Word], options: &Options) -> Option<usize> {
+pub(super) fn find_first_operand(words: &[ShellWord], options: &OptionsWithValue) -> Option<usize> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
-        let Some(text) = word.known() else {
+        let Some(text) = word.as_literal() else {
             return (!word.may_be_option()).then_some(at);
         };
         if text == "--" {
@@ -26,13 +26,13 @@ pub(super) fn after_options(words: &[Word], options: &Options) -> Option<usize> 
         if !text.starts_with('-') || text == "-" {
             return Some(at);
         }
-        at += 1 + usize::from(takes_next(text, options));
+        at += 1 + usize::from(takes_next_word(text, options));
     }
     Some(words.len())
 }
 
 /// Does the option's value stand in the next word?
-fn takes_next(option: &str, options: &Options) -> bool {
+fn takes_next_word(option: &str, options: &OptionsWithValue) -> bool {
     if option.starts_with("--") {
         // A long option may be cut short.
         return !option.contains('=') && options.long.iter().any(|long| long.starts_with(option));
@@ -43,16 +43,16 @@ fn takes_next(option: &str, options: &Options) -> bool {
 }
 
 /// The letters of a bundle of short options; nothing for any other word.
-pub(super) fn letters(word: &Word) -> &str {
-    match word.head.strip_prefix('-') {
+pub(super) fn short_option_letters(word: &ShellWord) -> &str {
+    match word.known_prefix.strip_prefix('-') {
         Some(letters) if !letters.starts_with('-') => letters,
         _ => "",
     }
 }
 
 /// The name in `NAME=value`.
-pub(super) fn sets_variable(word: &Word) -> Option<String> {
-    let (name, _) = word.head.split_once('=')?;
+pub(super) fn assigned_variable(word: &ShellWord) -> Option<String> {
+    let (name, _) = word.known_prefix.split_once('=')?;
     let name = name.strip_suffix('+').unwrap_or(name);
-    is_name(name).then(|| name.to_owned())
+    is_variable_name(name).then(|| name.to_owned())
 }

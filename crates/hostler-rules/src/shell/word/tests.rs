@@ -1,12 +1,12 @@
-use super::{Form, Place, Scanned, scan};
+use super::{ScannedWord, TextContext, WordForm, scan_word};
 
-fn read(raw: &str) -> Scanned {
-    scan(raw, Place::Word).unwrap()
+fn read(raw: &str) -> ScannedWord {
+    scan_word(raw, TextContext::Word).unwrap()
 }
 
 fn literal(raw: &str) -> String {
     let scanned = read(raw);
-    assert_eq!(scanned.word.form, Form::Literal, "{raw}");
+    assert_eq!(scanned.word.form, WordForm::Literal, "{raw}");
     scanned.word.text
 }
 
@@ -24,19 +24,19 @@ fn quotes_are_removed() {
 fn ansi_quotes_are_decoded() {
     assert_eq!(literal(r"$'a\x62\143\u0064\n\''"), "abcd\n'");
     for unclear in [r"$'\xff'", r"$'\0'", r"$'\q'", r"$'a"] {
-        assert!(scan(unclear, Place::Word).is_err(), "{unclear}");
+        assert!(scan_word(unclear, TextContext::Word).is_err(), "{unclear}");
     }
 }
 
 #[test]
 fn expansions_leave_a_word_open() {
-    assert_eq!(read("a$x").word.form, Form::Any);
-    assert_eq!(read("\"a$x\"").word.form, Form::One);
-    assert_eq!(read("\"a$x\"").word.head, "a");
-    assert_eq!(read("\"$@\"").word.form, Form::Any);
-    assert_eq!(read("*.rs").word.form, Form::Any);
-    assert_eq!(read("{a,b}").word.form, Form::Any);
-    assert_eq!(read("a{1..3}").word.form, Form::Any);
+    assert_eq!(read("a$x").word.form, WordForm::AnyWords);
+    assert_eq!(read("\"a$x\"").word.form, WordForm::SingleWord);
+    assert_eq!(read("\"a$x\"").word.known_prefix, "a");
+    assert_eq!(read("\"$@\"").word.form, WordForm::AnyWords);
+    assert_eq!(read("*.rs").word.form, WordForm::AnyWords);
+    assert_eq!(read("{a,b}").word.form, WordForm::AnyWords);
+    assert_eq!(read("a{1..3}").word.form, WordForm::AnyWords);
     assert_eq!(literal("{}"), "{}");
     assert_eq!(literal("a{b}c"), "a{b}c");
 }
@@ -47,22 +47,22 @@ fn nested_command_lines_are_found() {
     assert_eq!(read("\"`a \\`b\\``\"").scripts, ["a `b`"]);
     assert_eq!(read("${x:-$(a)}${y/b/`c`}").scripts, ["a", "c"]);
     assert_eq!(read("$(cat <<'E'\n) it's\nE\n)").scripts, ["cat <<'E'\n) it's\nE\n"]);
-    assert_eq!(scan("a $(b) \"$(c)\" '$(d)'", Place::Document).unwrap().scripts, ["b", "c", "d"]);
+    assert_eq!(scan_word("a $(b) \"$(c)\" '$(d)'", TextContext::HereDocument).unwrap().scripts, ["b", "c", "d"]);
 }
 
 #[test]
 fn what_may_run_something_unseen_is_hidden() {
     for raw in ["$((x))", "$[x]", "${a[x]}", "${x@P}", "${(e)x}", "${ ls; }", "${|ls;}", "${x:y}"] {
-        assert!(read(raw).hidden.is_some(), "{raw}");
+        assert!(read(raw).unanalyzable.is_some(), "{raw}");
     }
     for raw in ["$((1+2))", "${a[0]}", "${a[@]}", "${#x}", "${x@Q}", "${x:1:2}", "${x%%.*}", "$?", "${!x}"] {
-        assert!(read(raw).hidden.is_none(), "{raw}");
+        assert!(read(raw).unanalyzable.is_none(), "{raw}");
     }
 }
 
 #[test]
 fn what_shells_read_differently_is_not_read() {
     for raw in ["\"${x:-'}$(rm y)'}\"", "a;b", "a b", "$(a # )\nb)", "$(cat <<E\nx)", "\"a", "$(a", "`a", "a\\"] {
-        assert!(scan(raw, Place::Word).is_err(), "{raw}");
+        assert!(scan_word(raw, TextContext::Word).is_err(), "{raw}");
     }
 }

@@ -12,14 +12,14 @@
 
 #![forbid(unsafe_code)]
 
+mod agent_loop;
 mod background;
-mod conversation;
-mod input;
+mod host_input;
+mod output;
 mod requests;
 mod script;
-mod store;
-mod tools;
-mod wire;
+mod tool_calls;
+mod transcript_file;
 
 use std::env;
 use std::io::Write as _;
@@ -28,11 +28,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::conversation::Conversation;
-use crate::input::Input;
+use crate::agent_loop::FakeAgentLoop;
+use crate::host_input::HostInput;
 
 /// What it says it is.
-const VERSION: &str = "2.1.325";
+const AGENT_VERSION: &str = "2.1.325";
 
 fn main() -> ExitCode {
     if env::args_os().nth(1).is_some_and(|first| first == "supervise") {
@@ -50,12 +50,12 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode> {
     log_start()?;
     if env::args().any(|argument| argument == "--version") {
-        wire::print_text(&format!("{VERSION} (Claude Code)"))?;
+        output::print_line(&format!("{AGENT_VERSION} (Claude Code)"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let behaviour = env::var("FAKE_AGENT").unwrap_or_default();
     let mut words = behaviour.splitn(3, ':');
-    let mut version = Some(VERSION);
+    let mut version = Some(AGENT_VERSION);
     match words.next().unwrap_or_default() {
         "exit-early" => {
             let code = words.next().and_then(|code| code.parse().ok()).unwrap_or(1);
@@ -68,20 +68,20 @@ fn run() -> Result<ExitCode> {
             let _ = writeln!(std::io::stderr(), "{refusal}");
             return Ok(ExitCode::FAILURE);
         }
-        "hang-handshake" => return Input::start().until_closed(),
+        "hang-handshake" => return HostInput::start().drain(),
         "refuse-handshake" => {
-            let mut input = Input::start();
-            if let Some(request) = input.handshake()? {
-                wire::refuse(&request, "the handshake is not to my liking")?;
+            let mut input = HostInput::start();
+            if let Some(request) = input.wait_for_handshake()? {
+                output::print_error_response(&request, "the handshake is not to my liking")?;
             }
-            return input.until_closed();
+            return input.drain();
         }
         "wrong-version" => version = Some("1.0.3"),
         "no-version" => version = None,
         _ => {}
     }
-    let Some(store) = store::Store::open()? else { return Ok(ExitCode::FAILURE) };
-    Conversation::new(Input::start(), store, version).run()
+    let Some(store) = transcript_file::TranscriptFile::open()? else { return Ok(ExitCode::FAILURE) };
+    FakeAgentLoop::new(HostInput::start(), store, version).run()
 }
 
 fn log_start() -> Result<()> {

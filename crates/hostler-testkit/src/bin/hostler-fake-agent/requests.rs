@@ -3,40 +3,44 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::conversation::{Conversation, text};
-use crate::wire;
+use crate::agent_loop::{FakeAgentLoop, string_or_empty};
+use crate::output;
 
-impl Conversation {
+impl FakeAgentLoop {
     /// Answers it, and does what it asks.
-    pub(crate) fn request(&mut self, id: &str, subtype: &str, body: &Value) -> Result<()> {
+    pub(crate) fn handle_request(&mut self, id: &str, subtype: &str, body: &Value) -> Result<()> {
         match subtype {
             "initialize" => {
                 let mut answer = json!({"commands": [], "models": [], "pid": std::process::id()});
                 if let Some(version) = self.version {
                     answer["claude_code_version"] = json!(version);
                 }
-                wire::answer(id, &answer)
+                output::print_response(id, &answer)
             }
-            "interrupt" if self.stubborn => Ok(()),
-            "interrupt" => wire::answer(id, &json!({})),
+            "interrupt" if self.is_stubborn => Ok(()),
+            "interrupt" => output::print_response(id, &json!({})),
             "set_model" => {
-                self.model = text(&body["model"]);
+                self.model = string_or_empty(&body["model"]);
                 let told = format!("<local-command-stdout>Set model to {}</local-command-stdout>", self.model);
-                self.user(&json!(told))?;
-                wire::answer(id, &json!({}))
+                self.print_user(&json!(told))?;
+                output::print_response(id, &json!({}))
             }
-            "apply_flag_settings" if body["settings"]["effortLevel"] == "bogus" => wire::refuse(id, "no such effort"),
-            "set_permission_mode" | "set_max_thinking_tokens" | "apply_flag_settings" => wire::answer(id, &json!({})),
+            "apply_flag_settings" if body["settings"]["effortLevel"] == "bogus" => {
+                output::print_error_response(id, "no such effort")
+            }
+            "set_permission_mode" | "set_max_thinking_tokens" | "apply_flag_settings" => {
+                output::print_response(id, &json!({}))
+            }
             "cancel_async_message" => {
                 let before = self.queue.len();
                 self.queue.retain(|prompt| prompt.uuid.as_deref() != body["message_uuid"].as_str());
-                wire::answer(id, &json!({"cancelled": self.queue.len() < before}))
+                output::print_response(id, &json!({"cancelled": self.queue.len() < before}))
             }
             "stop_task" => {
-                wire::answer(id, &json!({}))?;
-                self.background_stops()
+                output::print_response(id, &json!({}))?;
+                self.stop_background()
             }
-            other => wire::refuse(id, &format!("Unsupported control request subtype: {other}")),
+            other => output::print_error_response(id, &format!("Unsupported control request subtype: {other}")),
         }
     }
 }

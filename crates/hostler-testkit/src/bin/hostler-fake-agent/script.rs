@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// One word of a prompt. `fork`, `stubborn`, `pause` and `hold` are followed by further words; the others end the turn.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum ScriptStep {
     /// `fork`: leave a child behind that called setsid, like the real agent's shell does.
     Fork,
     /// `stubborn`: from now on ignore SIGTERM, interrupts and the end of the input.
@@ -66,48 +66,48 @@ fn number_in(words: &str) -> Option<u64> {
 }
 
 /// The steps of a prompt.
-pub(crate) fn steps(prompt: &str) -> Vec<Step> {
+pub(crate) fn parse_steps(prompt: &str) -> Vec<ScriptStep> {
     let (word, rest) = prompt.split_once(' ').unwrap_or((prompt, ""));
     let milliseconds = || Duration::from_millis(number_in(rest).unwrap_or(0));
     let number = || number_in(rest);
-    let argument = |step: Step| {
+    let argument = |step: ScriptStep| {
         let mut all = vec![step];
-        all.extend(steps(rest.split_once(' ').map_or("", |(_, more)| more)));
+        all.extend(parse_steps(rest.split_once(' ').map_or("", |(_, more)| more)));
         all
     };
-    let prefix = |step: Step| {
+    let prefix = |step: ScriptStep| {
         let mut all = vec![step];
-        all.extend(steps(rest));
+        all.extend(parse_steps(rest));
         all
     };
     vec![match word {
-        "fork" => return prefix(Step::Fork),
-        "stubborn" => return prefix(Step::Stubborn),
-        "pause" => return argument(Step::Pause(milliseconds())),
-        "hold" => return argument(Step::Hold(PathBuf::from(rest.split(' ').next().unwrap_or_default()))),
-        "garbage" => Step::Garbage,
-        "die" => Step::Die(number().and_then(|code| code.try_into().ok()).unwrap_or(1)),
-        "hang" => Step::Hang,
-        "wait" => Step::Wait(PathBuf::from(rest)),
-        "slow" => Step::Slow,
-        "deltas" => Step::Deltas(number().unwrap_or(1)),
-        "cut" => Step::Cut,
-        "tool" => Step::Tool,
-        "tools" => Step::Tools(number().unwrap_or(1)),
+        "fork" => return prefix(ScriptStep::Fork),
+        "stubborn" => return prefix(ScriptStep::Stubborn),
+        "pause" => return argument(ScriptStep::Pause(milliseconds())),
+        "hold" => return argument(ScriptStep::Hold(PathBuf::from(rest.split(' ').next().unwrap_or_default()))),
+        "garbage" => ScriptStep::Garbage,
+        "die" => ScriptStep::Die(number().and_then(|code| code.try_into().ok()).unwrap_or(1)),
+        "hang" => ScriptStep::Hang,
+        "wait" => ScriptStep::Wait(PathBuf::from(rest)),
+        "slow" => ScriptStep::Slow,
+        "deltas" => ScriptStep::Deltas(number().unwrap_or(1)),
+        "cut" => ScriptStep::Cut,
+        "tool" => ScriptStep::Tool,
+        "tools" => ScriptStep::Tools(number().unwrap_or(1)),
         "call" => {
             let (name, input) = rest.split_once(' ').unwrap_or((rest, "{}"));
-            Step::Call(name.to_owned(), serde_json::from_str(input).unwrap_or_else(|_| json!({})))
+            ScriptStep::Call(name.to_owned(), serde_json::from_str(input).unwrap_or_else(|_| json!({})))
         }
-        "subtool" => Step::SubTool,
-        "background" => Step::Background(milliseconds()),
-        "compact" => Step::Compact,
-        "vanish" => Step::Vanish,
-        "ask" => Step::Ask,
-        "error" => Step::Error(number().and_then(|status| status.try_into().ok()).unwrap_or(500)),
-        "retry" => Step::Retry(number().and_then(|status| status.try_into().ok()).unwrap_or(529)),
-        "nothing" => Step::Nothing,
-        "twice" => Step::Twice,
-        "stderr" => Step::Stderr(rest.to_owned()),
-        _ => Step::Echo(prompt.to_owned()),
+        "subtool" => ScriptStep::SubTool,
+        "background" => ScriptStep::Background(milliseconds()),
+        "compact" => ScriptStep::Compact,
+        "vanish" => ScriptStep::Vanish,
+        "ask" => ScriptStep::Ask,
+        "error" => ScriptStep::Error(number().and_then(|status| status.try_into().ok()).unwrap_or(500)),
+        "retry" => ScriptStep::Retry(number().and_then(|status| status.try_into().ok()).unwrap_or(529)),
+        "nothing" => ScriptStep::Nothing,
+        "twice" => ScriptStep::Twice,
+        "stderr" => ScriptStep::Stderr(rest.to_owned()),
+        _ => ScriptStep::Echo(prompt.to_owned()),
     }]
 }

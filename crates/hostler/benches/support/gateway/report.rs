@@ -5,7 +5,7 @@ use std::fmt;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Row {
+pub(super) enum GatewayMetric {
     First,
     FirstSlow,
     FloodOne,
@@ -22,64 +22,64 @@ pub(super) enum Row {
 
 /// How a figure is compared with the direct way.
 #[derive(Clone, Copy)]
-enum Beside {
+enum Comparison {
     Added,
     Ratio,
     Nothing,
 }
 
-const ROWS: [(Row, &str, &str, Beside, &str); 12] = [
-    (Row::First, "first event, p50", "ms", Beside::Added, "+0.5"),
-    (Row::FirstSlow, "first event, p99", "ms", Beside::Added, ""),
-    (Row::FloodOne, "events a second, 1 stream", "", Beside::Ratio, ""),
-    (Row::FloodMany, "events a second, 64 streams", "", Beside::Ratio, "150000"),
-    (Row::PacedFirst, "first event, 64 paced streams, p50", "ms", Beside::Added, "+5"),
-    (Row::PacedFirstSlow, "first event, 64 paced streams, p99", "ms", Beside::Added, ""),
-    (Row::CpuOne, "CPU for an event, 1 stream", "µs", Beside::Nothing, ""),
-    (Row::CpuMany, "CPU for an event, 64 streams", "µs", Beside::Nothing, ""),
-    (Row::PacedCpu, "CPU for an event, 64 paced streams", "µs", Beside::Nothing, ""),
-    (Row::MemoryIdle, "memory before the first request", "MiB", Beside::Nothing, "15"),
-    (Row::MemoryPaced, "memory at its peak, 64 paced streams", "MiB", Beside::Nothing, "15"),
-    (Row::MemoryPeak, "memory at its peak, at full speed", "MiB", Beside::Nothing, ""),
+const METRIC_ROWS: [(GatewayMetric, &str, &str, Comparison, &str); 12] = [
+    (GatewayMetric::First, "first event, p50", "ms", Comparison::Added, "+0.5"),
+    (GatewayMetric::FirstSlow, "first event, p99", "ms", Comparison::Added, ""),
+    (GatewayMetric::FloodOne, "events a second, 1 stream", "", Comparison::Ratio, ""),
+    (GatewayMetric::FloodMany, "events a second, 64 streams", "", Comparison::Ratio, "150000"),
+    (GatewayMetric::PacedFirst, "first event, 64 paced streams, p50", "ms", Comparison::Added, "+5"),
+    (GatewayMetric::PacedFirstSlow, "first event, 64 paced streams, p99", "ms", Comparison::Added, ""),
+    (GatewayMetric::CpuOne, "CPU for an event, 1 stream", "µs", Comparison::Nothing, ""),
+    (GatewayMetric::CpuMany, "CPU for an event, 64 streams", "µs", Comparison::Nothing, ""),
+    (GatewayMetric::PacedCpu, "CPU for an event, 64 paced streams", "µs", Comparison::Nothing, ""),
+    (GatewayMetric::MemoryIdle, "memory before the first request", "MiB", Comparison::Nothing, "15"),
+    (GatewayMetric::MemoryPaced, "memory at its peak, 64 paced streams", "MiB", Comparison::Nothing, "15"),
+    (GatewayMetric::MemoryPeak, "memory at its peak, at full speed", "MiB", Comparison::Nothing, ""),
 ];
 
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct GatewayReport {
     columns: Vec<&'static str>,
-    values: HashMap<(Row, &'static str), f64>,
+    values: HashMap<(GatewayMetric, &'static str), f64>,
 }
 
-impl Report {
+impl GatewayReport {
     /// A system, from left to right; the first one is what the others are compared with.
     pub(super) fn column(&mut self, name: &'static str, idle: Option<f64>) {
         self.columns.push(name);
-        self.value(Row::MemoryIdle, name, idle);
+        self.value(GatewayMetric::MemoryIdle, name, idle);
     }
 
-    pub(super) fn value(&mut self, row: Row, name: &'static str, value: Option<f64>) {
+    pub(super) fn value(&mut self, row: GatewayMetric, name: &'static str, value: Option<f64>) {
         self.values.extend(value.map(|value| ((row, name), value)));
     }
 
-    fn cell(&self, row: Row, unit: &str, beside: Beside, column: &'static str) -> String {
+    fn cell(&self, row: GatewayMetric, unit: &str, beside: Comparison, column: &'static str) -> String {
         let Some(value) = self.values.get(&(row, column)) else { return "-".to_owned() };
         let direct = self.columns.first().filter(|first| **first != column);
         let direct = direct.and_then(|direct| self.values.get(&(row, *direct)));
         let number = if *value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") };
         match (beside, direct) {
-            (Beside::Added, Some(direct)) => format!("{number} {unit} ({:+.2})", value - direct),
-            (Beside::Ratio, Some(direct)) => format!("{number} {unit} (×{:.3})", value / direct),
+            (Comparison::Added, Some(direct)) => format!("{number} {unit} ({:+.2})", value - direct),
+            (Comparison::Ratio, Some(direct)) => format!("{number} {unit} (×{:.3})", value / direct),
             _ => format!("{number} {unit}"),
         }
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for GatewayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut head = vec!["what".to_owned()];
         head.extend(self.columns.iter().map(|&name| name.to_owned()));
         head.push("target".to_owned());
         let mut lines = vec![head];
-        for (row, what, unit, beside, target) in ROWS {
+        for (row, what, unit, beside, target) in METRIC_ROWS {
             let mut line = vec![what.to_owned()];
             line.extend(self.columns.iter().map(|column| self.cell(row, unit, beside, column)));
             line.push(target.to_owned());

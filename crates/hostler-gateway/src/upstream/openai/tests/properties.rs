@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::super::dialect::{Dialect, LaterSystem, TokenLimit};
-use super::super::request::{self, Expected};
+use super::super::dialect::{ChatDialect, LateSystemRole, TokenLimitField};
+use super::super::request::{self, ResponseContext};
 use super::super::response;
 use super::streams::{cases, delta, finish, sse, translated, translator};
 
@@ -94,11 +94,11 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-fn dialect() -> impl Strategy<Value = Dialect> {
-    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(limit, system, reasoning_effort)| Dialect {
-        token_limit: if limit { TokenLimit::MaxTokens } else { TokenLimit::MaxCompletionTokens },
-        later_system: if system { LaterSystem::System } else { LaterSystem::User },
-        reasoning_effort,
+fn dialect() -> impl Strategy<Value = ChatDialect> {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(limit, system, reasoning_effort)| ChatDialect {
+        token_limit_field: if limit { TokenLimitField::MaxTokens } else { TokenLimitField::MaxCompletionTokens },
+        late_system_role: if system { LateSystemRole::System } else { LateSystemRole::User },
+        supports_reasoning_effort: reasoning_effort,
     })
 }
 
@@ -152,8 +152,8 @@ proptest! {
     #[test]
     fn any_json_is_translated_or_refused(json in any_json(), dialect in dialect()) {
         let text = json.to_string();
-        let _ = request::translate(text.as_bytes(), "m", true, dialect);
-        let _ = response::translate(text.as_bytes(), "msg_1", "m", Expected::default());
+        let _ = request::translate_request(text.as_bytes(), "m", true, dialect);
+        let _ = response::translate_response(text.as_bytes(), "msg_1", "m", ResponseContext::default());
         let stream = sse(&[delta(json.clone()), json, finish("stop")]);
         let _ = translated(translator(true), [stream.as_bytes()]);
     }
@@ -165,7 +165,7 @@ proptest! {
 
     #[test]
     fn results_follow_their_calls_and_roles_take_turns(conversation in any_conversation(), dialect in dialect()) {
-        if let Ok(translated) = request::translate(conversation.to_string().as_bytes(), "m", false, dialect) {
+        if let Ok(translated) = request::translate_request(conversation.to_string().as_bytes(), "m", false, dialect) {
             check_order(&serde_json::from_slice(&translated.body).unwrap())?;
         }
     }

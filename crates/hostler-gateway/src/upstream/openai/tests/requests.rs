@@ -4,16 +4,22 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::dialect::{Dialect, LaterSystem, TokenLimit};
-use super::super::request::translate;
+use super::super::dialect::{ChatDialect, LateSystemRole, TokenLimitField};
+use super::super::request::translate_request;
 
-const SMALL_SERVER: Dialect =
-    Dialect { token_limit: TokenLimit::MaxTokens, later_system: LaterSystem::User, reasoning_effort: false };
-const OPENAI: Dialect =
-    Dialect { token_limit: TokenLimit::MaxCompletionTokens, later_system: LaterSystem::System, reasoning_effort: true };
+const SMALL_SERVER: ChatDialect = ChatDialect {
+    token_limit_field: TokenLimitField::MaxTokens,
+    late_system_role: LateSystemRole::User,
+    supports_reasoning_effort: false,
+};
+const OPENAI: ChatDialect = ChatDialect {
+    token_limit_field: TokenLimitField::MaxCompletionTokens,
+    late_system_role: LateSystemRole::System,
+    supports_reasoning_effort: true,
+};
 
-fn translated(request: &Value, stream: bool, dialect: Dialect) -> Result<Value, String> {
-    translate(request.to_string().as_bytes(), "the-model", stream, dialect)
+fn translated(request: &Value, stream: bool, dialect: ChatDialect) -> Result<Value, String> {
+    translate_request(request.to_string().as_bytes(), "the-model", stream, dialect)
         .map(|translated| serde_json::from_slice(&translated.body).unwrap())
         .map_err(|error| error.to_string())
 }
@@ -297,13 +303,14 @@ fn effort_is_sent_where_the_dialect_has_it() {
 
 #[test]
 fn the_answer_is_read_with_what_the_request_said() {
-    let expected = |request: Value| translate(request.to_string().as_bytes(), "m", true, OPENAI).unwrap().expected;
+    let expected =
+        |request: Value| translate_request(request.to_string().as_bytes(), "m", true, OPENAI).unwrap().response_context;
     let agent = expected(agent_request());
-    assert!(agent.reasoning);
+    assert!(agent.include_reasoning);
     assert_eq!(
         agent.call_ids.iter().map(String::as_str).collect::<BTreeSet<_>>(),
         BTreeSet::from(["call_1", "call_2"])
     );
-    assert!(!expected(with(json!({}))).reasoning);
-    assert!(!expected(with(json!({"thinking": {"type": "disabled"}}))).reasoning);
+    assert!(!expected(with(json!({}))).include_reasoning);
+    assert!(!expected(with(json!({"thinking": {"type": "disabled"}}))).include_reasoning);
 }

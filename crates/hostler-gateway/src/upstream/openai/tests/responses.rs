@@ -6,17 +6,17 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::super::failure;
-use super::super::request::Expected;
-use super::super::response::translate;
-use crate::upstream::{Refusal, UpstreamError};
+use super::super::request::ResponseContext;
+use super::super::response::translate_response;
+use super::super::server_error;
+use crate::upstream::{UpstreamError, UpstreamErrorResponse};
 
-fn expected(reasoning: bool) -> Expected {
-    Expected { reasoning, call_ids: HashSet::from(["call_0".to_owned()]) }
+fn expected(reasoning: bool) -> ResponseContext {
+    ResponseContext { include_reasoning: reasoning, call_ids: HashSet::from(["call_0".to_owned()]) }
 }
 
 fn translated(completion: &Value, reasoning: bool) -> Result<Value, UpstreamError> {
-    translate(completion.to_string().as_bytes(), "msg_1", "asked-model", expected(reasoning))
+    translate_response(completion.to_string().as_bytes(), "msg_1", "asked-model", expected(reasoning))
         .map(|body| serde_json::from_slice(&body).unwrap())
 }
 
@@ -124,15 +124,17 @@ fn answers_that_are_none_are_told_without_quoting_them() {
     ];
     for body in bodies {
         let error = translated(&body, true).unwrap_err();
-        assert!(matches!(error, UpstreamError::Unintelligible { .. }), "{body}: {error:?}");
+        assert!(matches!(error, UpstreamError::InvalidResponse { .. }), "{body}: {error:?}");
         assert!(!error.to_string().contains("planted"), "{error}");
     }
-    assert!(translate(b"<html>", "msg_1", "m", expected(true)).is_err());
+    assert!(translate_response(b"<html>", "msg_1", "m", expected(true)).is_err());
 }
 
 fn refused(error: UpstreamError) -> (u16, Value) {
     match error {
-        UpstreamError::Refused(refusal) => (refusal.status.as_u16(), serde_json::from_slice(&refusal.body).unwrap()),
+        UpstreamError::ErrorResponse(refusal) => {
+            (refusal.status.as_u16(), serde_json::from_slice(&refusal.body).unwrap())
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -204,12 +206,12 @@ fn the_table_of_error_bodies() {
             &format!("prompt is too long: {too_long}"),
         ),
     ] {
-        let refusal = Refusal {
+        let refusal = UpstreamErrorResponse {
             status: StatusCode::from_u16(status).unwrap(),
             headers: HeaderMap::from_iter([(http::header::RETRY_AFTER, "7".parse().unwrap())]),
             body: body.to_string().into(),
         };
-        let enveloped = failure::enveloped(refusal);
+        let enveloped = server_error::wrap_error_body(refusal);
         assert_eq!(enveloped.status.as_u16(), status);
         assert_eq!(enveloped.headers["retry-after"], "7");
         let envelope: Value = serde_json::from_slice(&enveloped.body).unwrap();
@@ -222,7 +224,11 @@ fn an_error_body_without_a_message_is_left_to_the_gateway() {
     for body in
         ["", "<html>", "{}", "[]", r#"{"error":{}}"#, r#"{"error":{"message":""}}"#, r#"{"detail":[{"msg":"x"}]}"#]
     {
-        let refusal = Refusal { status: StatusCode::BAD_GATEWAY, headers: HeaderMap::new(), body: Bytes::from(body) };
-        assert_eq!(failure::enveloped(refusal).body, body);
+        let refusal = UpstreamErrorResponse {
+            status: StatusCode::BAD_GATEWAY,
+            headers: HeaderMap::new(),
+            body: Bytes::from(body),
+        };
+        assert_eq!(server_error::wrap_error_body(refusal).body, body);
     }
 }

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::super::request::Expected;
+use super::super::request::ResponseContext;
 use super::super::stream::StreamTranslator;
 use super::super::{OpenAiConfig, OpenAiUpstream};
 use crate::upstream::UpstreamError;
 
 pub(super) fn translator(reasoning: bool) -> StreamTranslator {
-    let expected = Expected { reasoning, call_ids: HashSet::from(["call_0".to_owned()]) };
+    let expected = ResponseContext { include_reasoning: reasoning, call_ids: HashSet::from(["call_0".to_owned()]) };
     StreamTranslator::new("msg_1".to_owned(), "asked-model".to_owned(), expected)
 }
 
@@ -27,12 +27,12 @@ pub(super) fn translated<'a>(
     let mut written = Vec::new();
     for chunk in chunks {
         written.extend_from_slice(&translator.push(Bytes::copy_from_slice(chunk)));
-        if let Some(outcome) = translator.outcome() {
+        if let Some(outcome) = translator.take_outcome() {
             return (String::from_utf8(written).unwrap(), outcome);
         }
     }
-    written.extend_from_slice(&translator.end());
-    (String::from_utf8(written).unwrap(), translator.outcome().expect("over at the end"))
+    written.extend_from_slice(&translator.finish());
+    (String::from_utf8(written).unwrap(), translator.take_outcome().expect("over at the end"))
 }
 
 /// The bytes of a stream with these chunks.
@@ -239,7 +239,7 @@ fn shown(written: &str) -> String {
 fn told(outcome: Result<(), UpstreamError>) -> String {
     match outcome {
         Ok(()) => "over".to_owned(),
-        Err(UpstreamError::Refused(refusal)) => {
+        Err(UpstreamError::ErrorResponse(refusal)) => {
             format!("refused: {} {}", refusal.status, String::from_utf8_lossy(&refusal.body))
         }
         Err(error) => format!("failed: {error}"),
@@ -309,7 +309,7 @@ fn the_message_begins_with_the_first_chunk() {
     let first = sse(&[delta(json!({"role": "assistant"}))]);
     let written = translator.push(Bytes::from(first));
     assert_eq!(shown(std::str::from_utf8(&written).unwrap()).lines().count(), 1);
-    assert!(translator.outcome().is_none());
+    assert!(translator.take_outcome().is_none());
 }
 
 #[tokio::test]
@@ -323,7 +323,7 @@ async fn a_finished_stream_is_read_to_its_end() {
     let bytes = done(&[delta(json!({"content": "hello"})), finish("stop")]);
     let chunks = stream::iter([Ok(Bytes::from(bytes))]).chain(end).boxed();
     let upstream = OpenAiUpstream::new(OpenAiConfig::new("http://127.0.0.1:1".parse().unwrap()));
-    let events: Vec<_> = upstream.events(chunks, translator(true)).collect().await;
+    let events: Vec<_> = upstream.translate_stream(chunks, translator(true)).collect().await;
     assert!(events.last().unwrap().as_ref().unwrap().ends_with(b"data: {\"type\":\"message_stop\"}\n\n"));
     assert!(ended.load(Ordering::Relaxed));
 }
@@ -332,5 +332,5 @@ async fn a_finished_stream_is_read_to_its_end() {
 fn a_stream_of_endless_calls_is_given_up() {
     let chunks: Vec<Value> = (0..2000).map(|n| calls(json!([piece(n, "", "Read", "{}")]))).collect();
     let (_, outcome) = translated(translator(true), [done(&chunks).as_bytes()]);
-    assert!(matches!(outcome, Err(UpstreamError::Unintelligible { .. })));
+    assert!(matches!(outcome, Err(UpstreamError::InvalidResponse { .. })));
 }

@@ -1,0 +1,275 @@
+//! The network edge: who may open a connection at all. Checked before the upgrade.
+
+use std::net::IpAddr;
+
+use hostler_net::{is_loopback_name, split_host_and_port};
+use http::{HeaderMap, Uri, header};
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+/// Who is let in.
+#[derive(Debug, Clone, Default)]
+pub struct AccessPolicy {
+    /// The token that clients must know; none means that loopback is trust enough.
+    pub token: Option<SecretString>,
+    /// Further values of `Origin`.
+    pub allowed_origins: Vec<String>,
+    /// Further names that `Host` may have, without a port.
+    pub allowed_hosts: Vec<String>,
+    /// Proxies on other machines that are believed when they say how a request came to them. Those on this one are.
+    pub trusted_proxies: Vec<IpAddr>,
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerInfo {
+    /// Who has connected: a client, or a proxy.
+    pub(crate) peer: IpAddr,
+    /// Whether the connection is encrypted.
+    pub(crate) is_tls: bool,
+}
+
+/// Why a connection is refused, each with its HTTP status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessRefusal {
+    /// The `Host` header names another machine: somebody's web page is rebinding a name.
+    Host,
+    /// A web page of another origin.
+    Origin,
+    /// No token, a wrong one, or several.
+    Token,
+}
+
+impl AccessRefusal {
+    /// One sentence.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Host => "This host does not answer to that name; allow it with `allowed-hosts`.",
+            Self::Origin => "Pages of that origin may not connect; allow it with `allowed-origins`.",
+            Self::Token => "The token is missing or wrong; connect to the URL that `hostler serve` shows.",
+        }
+    }
+}
+
+impl AccessPolicy {
+    /// Decides about an upgrade. Our own pages may bring a pass in place of the token; whether it is good says `recognize`,
+    /// whose answer is handed on.
+    ///
+    /// # Errors
+    /// The reason of the refusal.
+    pub(crate) fn check_upgrade<G>(
+        &self,
+        line: PeerInfo,
+        uri: &Uri,
+        headers: &HeaderMap,
+        recognize: impl FnOnce() -> Option<G>,
+    ) -> Result<Option<G>, AccessRefusal> {
+        self.check_host(headers)?;
+        if !self.is_allowed_origin(headers) {
+            return Err(AccessRefusal::Origin);
+        }
+        let guest = if self.is_own_page(line, headers) { recognize() } else { None };
+        if guest.is_none() && !self.has_valid_token(uri, headers) {
+            return Err(AccessRefusal::Token);
+        }
+        Ok(guest)
+    }
+
+    /// Whether a request says that it comes from a page of this host, which no other page can say. Where the browser is known
+    /// to speak TLS, a page that came without it is another one.
+    pub(crate) fn is_own_page(&self, line: PeerInfo, headers: &HeaderMap) -> bool {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
+        let (Ok(origin), Some(host)) = (origin.to_str(), request_host(headers)) else { return false };
+        match origin.split_once("://") {
+            Some(("https", authority)) => authority == host,
+            Some(("http", authority)) => authority == host && !self.is_secure(line, headers),
+            _ => false,
+        }
+    }
+
+    /// Whether the browser speaks TLS: to us, or to a proxy that says so and is believed.
+    pub(crate) fn is_secure(&self, line: PeerInfo, headers: &HeaderMap) -> bool {
+        let peer = line.peer.to_canonical();
+        let believed = || peer.is_loopback() || self.trusted_proxies.iter().any(|proxy| proxy.to_canonical() == peer);
+        let told = || {
+            let mut values = headers.get_all("x-forwarded-proto").iter();
+            matches!((values.next(), values.next()), (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"https"))
+        };
+        line.is_tls || (told() && believed())
+    }
+
+    /// Whether nobody has to show anything.
+    pub(crate) fn allows_without_token(&self) -> bool {
+        self.token.is_none()
+    }
+
+    /// Decides about a request for something that everybody may have.
+    ///
+    /// # Errors
+    /// The reason of the refusal.
+    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), AccessRefusal> {
+        if self.is_own_host(headers) { Ok(()) } else { Err(AccessRefusal::Host) }
+    }
+
+    fn is_own_host(&self, headers: &HeaderMap) -> bool {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+        let Ok(host) = host.to_str() else { return false };
+        let (name, _) = split_host_and_port(host);
+        is_loopback_name(name) || self.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
+    }
+
+    fn is_allowed_origin(&self, headers: &HeaderMap) -> bool {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let Some(origin) = origins.next() else { return true };
+        let (Ok(origin), None) = (origin.to_str(), origins.next()) else { return false };
+        if origin == "vscode-file://vscode-app" || origin.starts_with("vscode-webview:") {
+            return true;
+        }
+        if self.allowed_origins.iter().any(|allowed| allowed == origin) {
+            return true;
+        }
+        // Our own pages: the same authority as the request's, on a name that is ours.
+        request_host(headers)
+            .is_some_and(|host| origin == format!("http://{host}") || origin == format!("https://{host}"))
+    }
+
+    fn has_valid_token(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let query = uri.query().unwrap_or_default();
+        let mut given: Vec<String> = url::form_urlencoded::parse(query.as_bytes())
+            .filter(|(name, _)| name == "tkn")
+            .map(|(_, value)| value.into_owned())
+            .collect();
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        if let Some(bearer) = bearer.and_then(|value| value.strip_prefix("Bearer ")) {
+            given.push(bearer.to_owned());
+        }
+        let [given] = given.as_slice() else { return false };
+        bool::from(given.as_bytes().ct_eq(token.expose_secret().as_bytes()))
+    }
+}
+
+/// What the request calls us.
+fn request_host(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::HOST).and_then(|host| host.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(policy: &AccessPolicy, path: &str, headers: &[(&str, &str)]) -> Result<(), AccessRefusal> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        policy.check_upgrade(line(false), &path.parse().unwrap(), &map, || None::<()>).map(|_| ())
+    }
+
+    fn line(tls: bool) -> PeerInfo {
+        PeerInfo { peer: "127.0.0.1".parse().unwrap(), is_tls: tls }
+    }
+
+    fn guarded() -> AccessPolicy {
+        AccessPolicy { token: Some("s3cret".into()), ..AccessPolicy::default() }
+    }
+
+    #[test]
+    fn the_token_is_needed_exactly_once() {
+        let host = ("host", "127.0.0.1:8137");
+        assert_eq!(check(&guarded(), "/?tkn=s3cret", &[host]), Ok(()));
+        assert_eq!(check(&guarded(), "/", &[host, ("authorization", "Bearer s3cret")]), Ok(()));
+        for path in ["/", "/?tkn=", "/?tkn=wrong", "/?tkn=s3cre", "/?tkn=s3cret&tkn=s3cret", "/?tkn=s3cret&tkn=x"] {
+            assert_eq!(check(&guarded(), path, &[host]), Err(AccessRefusal::Token), "{path}");
+        }
+        assert_eq!(check(&AccessPolicy::default(), "/", &[host]), Ok(()));
+    }
+
+    #[test]
+    fn only_our_own_names_are_answered() {
+        let policy = AccessPolicy { allowed_hosts: vec!["box.example".into()], ..AccessPolicy::default() };
+        for host in ["localhost", "localhost:1", "127.0.0.1:80", "127.8.8.8", "[::1]:9", "[::1]", "box.example:8137"] {
+            assert_eq!(check(&policy, "/", &[("host", host)]), Ok(()), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "", "10.0.0.1:80", "[fe80::1]"] {
+            assert_eq!(check(&policy, "/", &[("host", host)]), Err(AccessRefusal::Host), "{host}");
+        }
+        assert_eq!(check(&policy, "/", &[]), Err(AccessRefusal::Host));
+        assert_eq!(check(&policy, "/", &[("host", "localhost"), ("host", "evil")]), Err(AccessRefusal::Host));
+    }
+
+    #[test]
+    fn pages_of_other_origins_stay_out() {
+        let policy = AccessPolicy { allowed_origins: vec!["https://ok.example".into()], ..AccessPolicy::default() };
+        let host = ("host", "127.0.0.1:8137");
+        for origin in
+            ["vscode-file://vscode-app", "vscode-webview://abc", "http://127.0.0.1:8137", "https://ok.example"]
+        {
+            assert_eq!(check(&policy, "/", &[host, ("origin", origin)]), Ok(()), "{origin}");
+        }
+        for origin in ["null", "http://127.0.0.1:9999", "https://evil.example", "http://localhost:8137"] {
+            assert_eq!(check(&policy, "/", &[host, ("origin", origin)]), Err(AccessRefusal::Origin), "{origin}");
+        }
+    }
+
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let pairs =
+            pairs.iter().map(|(name, value)| (name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap()));
+        let mut headers = HeaderMap::new();
+        pairs.for_each(|(name, value)| {
+            headers.append(name, value);
+        });
+        headers
+    }
+
+    #[test]
+    fn a_pass_counts_only_from_a_page_of_our_own() {
+        let host = ("host", "127.0.0.1:8137");
+        let check = |pairs: &[(&str, &str)], pass: Option<u8>| {
+            guarded().check_upgrade(line(false), &"/".parse().unwrap(), &headers(pairs), || pass)
+        };
+        let own = ("origin", "http://127.0.0.1:8137");
+        assert_eq!(check(&[host, own], Some(1)), Ok(Some(1)));
+        assert_eq!(check(&[host, ("origin", "https://127.0.0.1:8137")], Some(1)), Ok(Some(1)));
+        assert_eq!(check(&[host, own], None), Err(AccessRefusal::Token));
+        assert_eq!(check(&[host], Some(1)), Err(AccessRefusal::Token), "no origin");
+        assert_eq!(check(&[host, ("origin", "vscode-file://vscode-app")], Some(1)), Err(AccessRefusal::Token));
+        assert_eq!(check(&[host, ("origin", "http://127.0.0.1:9000")], Some(1)), Err(AccessRefusal::Origin));
+        assert_eq!(check(&[host, own, own], Some(1)), Err(AccessRefusal::Origin), "two origins");
+        assert_eq!(
+            check(&[("host", "evil.example"), ("origin", "http://evil.example")], Some(1)),
+            Err(AccessRefusal::Host)
+        );
+    }
+
+    #[test]
+    fn a_proxy_is_believed_on_this_machine_or_if_it_is_named() {
+        let policy = AccessPolicy { trusted_proxies: vec!["10.0.0.7".parse().unwrap()], ..AccessPolicy::default() };
+        let secure = |peer: &str, pairs: &[(&str, &str)]| {
+            policy.is_secure(PeerInfo { peer: peer.parse().unwrap(), is_tls: false }, &headers(pairs))
+        };
+        let https = ("x-forwarded-proto", "https");
+        for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.7", "::ffff:10.0.0.7"] {
+            assert!(secure(peer, &[https]), "{peer}");
+        }
+        assert!(!secure("10.0.0.8", &[https]));
+        for said in
+            [&[][..], &[("x-forwarded-proto", "http")], &[https, https], &[("x-forwarded-proto", "https, http")]]
+        {
+            assert!(!secure("127.0.0.1", said), "{said:?}");
+        }
+        assert!(policy.is_secure(line(true), &headers(&[])));
+    }
+
+    #[test]
+    fn where_the_browser_speaks_tls_a_page_without_it_is_another_one() {
+        let pairs = [("host", "box.example"), ("origin", "http://box.example")];
+        assert!(guarded().is_own_page(line(false), &headers(&pairs)));
+        assert!(!guarded().is_own_page(line(true), &headers(&pairs)));
+        let through = [pairs[0], pairs[1], ("x-forwarded-proto", "https")];
+        assert!(!guarded().is_own_page(line(false), &headers(&through)));
+        assert!(guarded().is_own_page(line(true), &headers(&[pairs[0], ("origin", "https://box.example")])));
+    }
+}

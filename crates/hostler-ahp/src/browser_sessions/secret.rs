@@ -1,0 +1,56 @@
+//! Random texts and their hashes.
+
+use std::fmt;
+use std::io;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+
+/// What is kept of a secret.
+pub(super) type SecretHash = [u8; 32];
+
+/// A code or a pass. Nobody prints it by accident.
+pub(crate) struct SignInSecret(String);
+
+impl SignInSecret {
+    /// A new one of so many bytes.
+    pub(super) fn generate<const N: usize>() -> io::Result<Self> {
+        Ok(Self(URL_SAFE_NO_PAD.encode(random_bytes::<N>()?)))
+    }
+
+    /// One that somebody brings.
+    pub(super) fn from_text(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub(super) fn hash(&self) -> SecretHash {
+        Sha256::digest(self.0.as_bytes()).into()
+    }
+
+    /// For the one who is meant to have it.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SignInSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({} bytes)", self.0.len())
+    }
+}
+
+/// A name that is no secret.
+pub(super) fn random_id<const N: usize>() -> io::Result<String> {
+    Ok(hex(&random_bytes::<N>()?))
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(bytes)
+}

@@ -1,0 +1,407 @@
+//! What a client says on a ready connection, in the order in which it arrives.
+
+use std::sync::Arc;
+
+use ahp_types::commands::{FetchTurnsParams, ListSessionsParams, SubscribeResult};
+use futures::{Stream, StreamExt as _};
+use hostler_engine::{Engine, SnapshotTurns, Subscriber};
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use crate::client_files::ClientFiles;
+use crate::connection::{ConnectionContext, PendingAnswers};
+use crate::decode;
+use crate::dispatch_queue::DispatchQueue;
+use crate::encode::{self, Frame};
+use crate::host_requests::HostRequests;
+use crate::log_channels::{self, LogSubscriptions};
+use crate::methods::{self, DecodedCommand};
+use crate::protocol::{self, ChannelKind};
+use crate::resources::{self, FileOpLimiter};
+use crate::rpc::{self, IncomingMessage, JsonRpcId, RpcError};
+
+/// How many subscriptions of one client may wait for chats that are not there yet.
+const MAX_EARLY_SUBSCRIPTIONS: usize = 16;
+
+/// How many plans one client may ask for at a time.
+const MAX_CONCURRENT_PLANS: usize = 4;
+
+/// How many questions that the host has to look something up for one client may ask at a time.
+const MAX_CONCURRENT_LOOKUPS: usize = 32;
+
+/// How many requests of one client may be unanswered at a time. A client with more is not read until it takes some answers. It is
+/// larger than the number of those that may wait for the client itself, so that its answers to them are always read.
+pub(crate) const MAX_UNANSWERED_REQUESTS: usize = 256;
+
+/// How many pages of turns may wait for one client at a time: each can be large, and the next one begins where it ends.
+const MAX_PENDING_TURN_PAGES: usize = 1;
+
+/// A request that is not answered yet, and its place among those.
+struct UnansweredRequest {
+    id: JsonRpcId,
+    permit: OwnedSemaphorePermit,
+}
+
+/// Reads one client.
+pub(crate) struct ConnectionReader {
+    context: ConnectionContext,
+    subscriber: Subscriber,
+    client_id: String,
+    pending_answers: PendingAnswers,
+    replies: mpsc::Sender<Frame>,
+    /// For answers that may be large.
+    large_replies: mpsc::Sender<Frame>,
+    host_requests: HostRequests,
+    dispatch_queue: DispatchQueue,
+    /// For subscriptions that wait for a chat to begin.
+    early_subscriptions: Arc<Semaphore>,
+    /// For plans, which carry what they are about.
+    plans: Arc<Semaphore>,
+    /// For what the host has to look up.
+    lookups: Arc<Semaphore>,
+    /// For requests that are not answered yet.
+    unanswered: Arc<Semaphore>,
+    /// For pages of turns that wait to be written.
+    turn_pages: Arc<Semaphore>,
+    /// For what is done with files.
+    file_ops: FileOpLimiter,
+    /// What the client hears of the log, if there is one.
+    logs: Option<LogSubscriptions>,
+}
+
+impl ConnectionReader {
+    pub(crate) fn new(
+        context: ConnectionContext,
+        subscriber: Subscriber,
+        client_id: String,
+        pending_answers: PendingAnswers,
+        replies: mpsc::Sender<Frame>,
+        large_replies: mpsc::Sender<Frame>,
+        host_requests: HostRequests,
+    ) -> Self {
+        let dispatch_queue =
+            DispatchQueue::new(context.engine.clone(), context.tasks.clone(), ClientFiles(host_requests.clone()));
+        let room = |most| Arc::new(Semaphore::new(most));
+        let (early_subscriptions, plans, lookups) =
+            (room(MAX_EARLY_SUBSCRIPTIONS), room(MAX_CONCURRENT_PLANS), room(MAX_CONCURRENT_LOOKUPS));
+        let (turn_pages, unanswered) = (room(MAX_PENDING_TURN_PAGES), room(MAX_UNANSWERED_REQUESTS));
+        let file_ops = FileOpLimiter::default();
+        Self {
+            context,
+            subscriber,
+            client_id,
+            pending_answers,
+            replies,
+            large_replies,
+            host_requests,
+            dispatch_queue,
+            early_subscriptions,
+            plans,
+            lookups,
+            unanswered,
+            turn_pages,
+            file_ops,
+            logs: None,
+        }
+    }
+
+    /// Its client hears the log, or may hear it later.
+    pub(crate) fn with_logs(mut self, logs: Option<LogSubscriptions>) -> Self {
+        self.logs = logs;
+        self
+    }
+
+    pub(crate) async fn run(self, mut inbound: impl Stream<Item = String> + Send + Unpin) {
+        while let Some(text) = inbound.next().await {
+            let size = text.len();
+            let message = rpc::parse_message(&text);
+            // It can be large, and what follows can take long.
+            drop(text);
+            let going_on = match message {
+                Ok(IncomingMessage::Request { id, method, params }) => self.handle_request(id, &method, params).await,
+                Ok(IncomingMessage::Notification { method, params }) => {
+                    self.handle_notification(&method, params, size).await;
+                    true
+                }
+                Ok(IncomingMessage::Response { id, result }) => {
+                    self.host_requests.complete(&id, result);
+                    true
+                }
+                Err((id, error)) => self.reply(encode::answer(&id, Err(error))).await,
+            };
+            if !going_on {
+                return;
+            }
+        }
+    }
+
+    /// `false` if the writer is gone.
+    async fn reply(&self, frame: Frame) -> bool {
+        self.replies.send(frame).await.is_ok()
+    }
+
+    /// Answers when the work is done, which is finished even if the client leaves.
+    fn answer_later(
+        &self,
+        request: UnansweredRequest,
+        work: impl Future<Output = Result<Value, RpcError>> + Send + 'static,
+    ) -> bool {
+        let UnansweredRequest { id, permit: place } = request;
+        let replies = self.replies.clone();
+        self.context.tasks.spawn(async move {
+            let result = work.await;
+            // The client may have left.
+            let _ = replies.send(encode::answer(&id, result)).await;
+            drop(place);
+        });
+        true
+    }
+
+    /// The same, for what the host has to look up: not too much of it at a time.
+    async fn answer_lookup(
+        &self,
+        request: UnansweredRequest,
+        work: impl Future<Output = Result<Value, RpcError>> + Send + 'static,
+    ) -> bool {
+        let Ok(place) = Arc::clone(&self.lookups).try_acquire_owned() else {
+            return self.reply(encode::answer(&request.id, Err(too_many_lookups()))).await;
+        };
+        self.answer_later(request, async move {
+            let result = work.await;
+            drop(place);
+            result
+        })
+    }
+
+    /// A page of the list. Right after the start the list is still being made: then other requests do not wait for it.
+    async fn list_sessions(&self, request: UnansweredRequest, params: ListSessionsParams) -> bool {
+        let UnansweredRequest { id, permit: place } = request;
+        let engine = self.context.engine.clone();
+        let page = move |engine: &Engine| match methods::list_sessions(engine, &params) {
+            Ok(page) => encode::sessions(&id, &page),
+            Err(error) => encode::answer(&id, Err(error)),
+        };
+        if engine.is_initial_scan_complete() {
+            return self.reply(page(&engine)).await;
+        }
+        let replies = self.replies.clone();
+        self.context.tasks.spawn(async move {
+            engine.wait_for_initial_scan().await;
+            // The client may have left.
+            let _ = replies.send(page(&engine)).await;
+            drop(place);
+        });
+        true
+    }
+
+    async fn handle_request(&self, id: JsonRpcId, method: &str, params: Value) -> bool {
+        let Ok(place) = Arc::clone(&self.unanswered).acquire_owned().await else { return false };
+        let request = UnansweredRequest { id, permit: place };
+        let engine = self.context.engine.clone();
+        match methods::decode_command(&engine, &self.client_id, &self.subscriber, method, params) {
+            DecodedCommand::AnswerNow(result) => self.reply(encode::answer(&request.id, result)).await,
+            DecodedCommand::ListSessions(params) => self.list_sessions(request, params).await,
+            DecodedCommand::Subscribe(channel, extent) => self.subscribe(request, &channel, extent).await,
+            DecodedCommand::FetchTurns(params) => self.fetch_turns(request.id, params).await,
+            DecodedCommand::Resource(resource) => self.handle_resource_request(request.id, resource).await,
+            DecodedCommand::Search(wish) => {
+                self.answer_later(request, async move { crate::search::search(&engine, wish).await })
+            }
+            DecodedCommand::SessionsDoctor => {
+                self.answer_lookup(request, async move { crate::sessions_doctor::run_doctor(&engine).await }).await
+            }
+            DecodedCommand::Trust(errand) => self.answer_lookup(request, errand.execute(engine)).await,
+            DecodedCommand::TagSession(params) => self.answer_later(request, async move {
+                engine.tag_session(&params.channel, params.tag.as_deref()).await?;
+                Ok(Value::Null)
+            }),
+            DecodedCommand::ReadAuditLog(params) => {
+                self.answer_later(request, async move { methods::read_audit_log(&engine, params).await })
+            }
+            DecodedCommand::Authenticate(params) => {
+                // Tasks overtake each other: what the client has asked for last is settled here. A turn that is taken and
+                // not used counts for nothing.
+                let turn = engine.next_sign_in_sequence();
+                self.answer_lookup(request, async move { methods::authenticate(&engine, turn, params).await }).await
+            }
+            DecodedCommand::BrowserSessions(errand) => {
+                let own = self.context.anonymous_client.as_ref().map(|guest| guest.session_id().to_owned());
+                self.answer_lookup(request, errand.execute(self.context.browser_sessions.clone(), own)).await
+            }
+            DecodedCommand::ResolveConfig(params) => {
+                self.answer_lookup(request, async move { methods::resolve_config(&engine, params).await }).await
+            }
+            DecodedCommand::Completions(params) => {
+                self.answer_lookup(request, async move { methods::list_completions(&engine, params).await }).await
+            }
+            DecodedCommand::ConfigCompletions(params) => {
+                self.answer_lookup(request, async move { methods::list_config_completions(&engine, params).await })
+                    .await
+            }
+            DecodedCommand::StopBackgroundWork(work) => self.answer_later(request, async move {
+                let stopped = engine.stop_background_work(&work.channel, &work.id).await;
+                stopped.map(|()| Value::Null).map_err(RpcError::from)
+            }),
+            DecodedCommand::ReadBackgroundOutput(work) => {
+                let output = async move {
+                    let end = engine.background_output(&work.channel, &work.id).await?;
+                    Ok(json!({ "output": end.output, "truncated": end.truncated }))
+                };
+                self.answer_lookup(request, output).await
+            }
+            DecodedCommand::DisposeSession(session) => self.answer_later(request, async move {
+                let disposed = engine.dispose_session(&session).await;
+                disposed.map(|()| Value::Null).map_err(RpcError::from)
+            }),
+            DecodedCommand::CreateTerminal(params) => {
+                let client = self.client_id.clone();
+                self.answer_lookup(request, async move { methods::create_terminal(&engine, &client, params).await })
+                    .await
+            }
+            DecodedCommand::DisposeTerminal(terminal) => self.answer_later(request, async move {
+                let disposed = engine.dispose_terminal(&terminal).await;
+                disposed.map(|()| Value::Null).map_err(RpcError::from)
+            }),
+            DecodedCommand::DropImages(params) => {
+                self.answer_later(request, async move { methods::drop_images(&engine, params).await })
+            }
+            DecodedCommand::PlanAttachments(params) => match Arc::clone(&self.plans).try_acquire_owned() {
+                Ok(place) => {
+                    let files = ClientFiles(self.host_requests.clone());
+                    self.answer_later(request, async move {
+                        let planned = methods::plan_attachments(&engine, params, &files).await;
+                        drop(place);
+                        planned
+                    })
+                }
+                Err(_) => self.reply(encode::answer(&request.id, Err(methods::too_many_plans_error()))).await,
+            },
+        }
+    }
+
+    /// Does something with files, or has it done by the client that has them.
+    async fn handle_resource_request(&self, id: JsonRpcId, request: resources::Request) -> bool {
+        let taken = request.owning_client().and_then(|owner| match owner {
+            None => Ok((self.file_ops.acquire(&request)?, None)),
+            Some(owner) => {
+                let reverse = self.context.clients.host_requests_to(&owner, &self.client_id)?;
+                Ok((self.file_ops.acquire_relayed(&request)?, Some(reverse)))
+            }
+        });
+        let (turn, relay) = match taken {
+            Ok(taken) => taken,
+            Err(error) => return self.reply(encode::answer(&id, Err(error))).await,
+        };
+        let (engine, client, large) = (self.context.engine.clone(), self.client_id.clone(), self.large_replies.clone());
+        self.context.tasks.spawn(async move {
+            // The client may have left.
+            let answer = async |result| drop(large.send(encode::answer(&id, result)).await);
+            let act = async {
+                match relay {
+                    None => request.execute(&engine, &client).await,
+                    Some(reverse) => request.relay(&reverse).await,
+                }
+            };
+            turn.run(act, answer).await;
+        });
+        true
+    }
+
+    /// Loads older turns; the answer follows them through the same queue.
+    async fn fetch_turns(&self, id: JsonRpcId, params: FetchTurnsParams) -> bool {
+        let Ok(place) = Arc::clone(&self.lookups).try_acquire_owned() else {
+            return self.reply(encode::answer(&id, Err(too_many_lookups()))).await;
+        };
+        let (engine, subscriber) = (self.context.engine.clone(), self.subscriber.clone());
+        let (waiting, replies, pages) =
+            (self.pending_answers.clone(), self.replies.clone(), Arc::clone(&self.turn_pages));
+        self.context.tasks.spawn(async move {
+            let token = waiting.add(id, pages.acquire_owned().await.ok());
+            let result = engine.fetch_turns(&params.channel, params.cursor.as_deref(), &subscriber, token).await;
+            drop(place);
+            if let Err(error) = result
+                && let Some(id) = waiting.take(token)
+            {
+                // The client may have left.
+                let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
+            }
+        });
+        true
+    }
+
+    async fn subscribe(&self, request: UnansweredRequest, channel: &str, extent: SnapshotTurns) -> bool {
+        let UnansweredRequest { id, permit: place } = request;
+        if let Some(logs) = self.logs.as_ref().filter(|_| log_channels::is_log_channel(channel)) {
+            let going_on = self.reply(encode::success(&id, &SubscribeResult { snapshot: None })).await;
+            logs.subscribe(channel);
+            return going_on;
+        }
+        let token = self.pending_answers.add(id, Some(place));
+        // What is not there yet is waited for; what the client says next is not.
+        if self.context.engine.is_channel_expected(channel)
+            && let Ok(place) = Arc::clone(&self.early_subscriptions).try_acquire_owned()
+        {
+            let (engine, subscriber, channel) =
+                (self.context.engine.clone(), self.subscriber.clone(), channel.to_owned());
+            let (waiting, replies) = (self.pending_answers.clone(), self.replies.clone());
+            self.context.tasks.spawn(async move {
+                let result = engine.subscribe_or_wait(&channel, extent, &subscriber, token).await;
+                drop(place);
+                if let Err(error) = result
+                    && let Some(id) = waiting.take(token)
+                {
+                    // The client may have left.
+                    let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
+                }
+            });
+            return true;
+        }
+        let result = self.context.engine.subscribe_with_turns(channel, extent, &self.subscriber, token).await;
+        match result {
+            // The answer is the snapshot, which is in the queue already.
+            Ok(()) => true,
+            Err(error) => match self.pending_answers.take(token) {
+                Some(id) => self.reply(encode::answer(&id, Err(error.into()))).await,
+                None => true,
+            },
+        }
+    }
+
+    async fn handle_notification(&self, method: &str, params: Value, size: usize) {
+        match method {
+            "unsubscribe" => {
+                if let Some(channel) = params.get("channel").and_then(Value::as_str) {
+                    if let Some(logs) = &self.logs {
+                        logs.unsubscribe(channel);
+                    }
+                    let (engine, id) = (&self.context.engine, self.subscriber.id());
+                    engine.unsubscribe_client(&self.client_id, channel, id).await;
+                }
+            }
+            "dispatchAction" => self.dispatch(params, size).await,
+            _ => tracing::debug!(method, "an unknown notification was ignored"),
+        }
+    }
+
+    async fn dispatch(&self, params: Value, size: usize) {
+        let Some((mut dispatch, name)) = decode::dispatch(params, &self.client_id) else {
+            tracing::warn!("a dispatch without channel, number or action was dropped");
+            return;
+        };
+        dispatch.subscriber = Some(self.subscriber.clone());
+        let Some(kind) = ChannelKind::of(&dispatch.channel) else { return };
+        let refused = protocol::check_dispatch(kind, &name, &dispatch).err();
+        self.dispatch_queue.enqueue(dispatch, refused, size).await;
+    }
+}
+
+impl Drop for ConnectionReader {
+    /// Whoever waits for a place goes on, to find that nobody is there any more.
+    fn drop(&mut self) {
+        self.turn_pages.close();
+    }
+}
+
+fn too_many_lookups() -> RpcError {
+    RpcError::new(-32603, "too many questions at a time; wait for some answers first")
+}

@@ -1,0 +1,110 @@
+//! A client's wishes in their order, although some take long.
+//!
+//! A wish whose message has attachments is prepared first, in a task of the lane; what the client wants next waits behind
+//! it. A wish that meets nobody goes directly, and never comes near the preparation. What was received is finished even if
+//! the connection ends.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use hostler_engine::{Dispatch, Engine};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use crate::client_files::ClientFiles;
+
+/// How many wishes of one client may wait.
+const MAX_QUEUED_DISPATCHES: usize = 64;
+
+/// How many bytes of frames may wait, beyond the first one.
+const MAX_QUEUED_BYTES: usize = 128 * 1024 * 1024;
+
+const QUEUE_FULL_MESSAGE: &str =
+    "too much of this client waits behind its attachments; send it again when they are through";
+
+/// A client's wish, and the surface's own word on it.
+struct QueuedDispatch {
+    dispatch: Dispatch,
+    /// Why it is refused.
+    rejection: Option<String>,
+    /// The size of its frame.
+    frame_bytes: usize,
+}
+
+/// What is under way.
+#[derive(Default)]
+struct QueueLoad {
+    dispatches: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// One connection's lane.
+pub(crate) struct DispatchQueue {
+    engine: Engine,
+    tasks: TaskTracker,
+    files: ClientFiles,
+    load: Arc<QueueLoad>,
+    /// To the task that prepares; there is none before the first message with attachments.
+    sender: OnceLock<mpsc::Sender<QueuedDispatch>>,
+}
+
+impl DispatchQueue {
+    pub(crate) fn new(engine: Engine, tasks: TaskTracker, files: ClientFiles) -> Self {
+        Self { engine, tasks, files, load: Arc::default(), sender: OnceLock::new() }
+    }
+
+    /// Carries out a wish, or its refusal, after those that came before it.
+    pub(crate) async fn enqueue(&self, dispatch: Dispatch, refused: Option<String>, size: usize) {
+        let waiting = self.load.dispatches.load(Ordering::Acquire);
+        let needs = refused.is_none() && dispatch.has_attachments();
+        let wish = QueuedDispatch { dispatch, rejection: refused, frame_bytes: size };
+        if waiting == 0 && !needs {
+            return dispatch_directly(&self.engine, wish).await;
+        }
+        let too_much = waiting > 0 && self.load.bytes.load(Ordering::Acquire).saturating_add(size) > MAX_QUEUED_BYTES;
+        if waiting >= MAX_QUEUED_DISPATCHES || too_much {
+            return self.engine.reject(wish.dispatch, QUEUE_FULL_MESSAGE.to_owned()).await;
+        }
+        self.load.dispatches.fetch_add(1, Ordering::AcqRel);
+        self.load.bytes.fetch_add(size, Ordering::AcqRel);
+        let behind = self.sender.get_or_init(|| self.spawn_worker());
+        // There is a place for each of them, and the task lives as long as this.
+        if let Err(mpsc::error::TrySendError::Full(wish) | mpsc::error::TrySendError::Closed(wish)) =
+            behind.try_send(wish)
+        {
+            self.load.release(wish.frame_bytes);
+            self.engine.reject(wish.dispatch, QUEUE_FULL_MESSAGE.to_owned()).await;
+        }
+    }
+
+    fn spawn_worker(&self) -> mpsc::Sender<QueuedDispatch> {
+        let (sender, mut wishes) = mpsc::channel::<QueuedDispatch>(MAX_QUEUED_DISPATCHES);
+        let (engine, files, load) = (self.engine.clone(), self.files.clone(), Arc::clone(&self.load));
+        self.tasks.spawn(async move {
+            while let Some(wish) = wishes.recv().await {
+                let size = wish.frame_bytes;
+                if wish.rejection.is_none() && wish.dispatch.has_attachments() {
+                    engine.dispatch_with_attachments(wish.dispatch, &files).await;
+                } else {
+                    dispatch_directly(&engine, wish).await;
+                }
+                load.release(size);
+            }
+        });
+        sender
+    }
+}
+
+impl QueueLoad {
+    fn release(&self, size: usize) {
+        self.bytes.fetch_sub(size, Ordering::AcqRel);
+        self.dispatches.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+async fn dispatch_directly(engine: &Engine, wish: QueuedDispatch) {
+    match wish.rejection {
+        None => engine.dispatch(wish.dispatch).await,
+        Some(reason) => engine.reject(wish.dispatch, reason).await,
+    }
+}

@@ -1,0 +1,180 @@
+//! Requests of the host to a client: numbered per connection, bounded, and never waited for in vain.
+//!
+//! It knows nothing of what is asked for. An answer that nobody waits for (any more) is ignored.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::encode::{self, Frame};
+use crate::rpc::{JsonRpcId, RpcError};
+
+/// How many requests may wait for one client.
+const MAX_PENDING_HOST_REQUESTS: usize = 16;
+
+type ClientAnswer = Result<Value, RpcError>;
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq)]
+pub(crate) enum HostRequestError {
+    /// The connection has ended.
+    Disconnected,
+    /// The client took too long.
+    TimedOut,
+    /// The client has as many requests as it may have.
+    Busy,
+    /// The client answered with an error.
+    Rejected(RpcError),
+}
+
+/// The way to ask one client. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct HostRequests(Arc<Shared>);
+
+struct Shared {
+    frames: mpsc::Sender<Frame>,
+    timeout: Duration,
+    next_id: AtomicU64,
+    pending: Mutex<HashMap<u64, oneshot::Sender<ClientAnswer>>>,
+    disconnected: CancellationToken,
+}
+
+impl Shared {
+    fn lock_pending(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<ClientAnswer>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is forgotten when nobody waits for it any more.
+struct PendingHostRequest<'a> {
+    shared: &'a Shared,
+    id: u64,
+}
+
+impl Drop for PendingHostRequest<'_> {
+    fn drop(&mut self) {
+        self.shared.lock_pending().remove(&self.id);
+    }
+}
+
+impl HostRequests {
+    pub(crate) fn new(frames: mpsc::Sender<Frame>, patience: Duration) -> Self {
+        let (next, open, gone) = (AtomicU64::new(1), Mutex::default(), CancellationToken::new());
+        Self(Arc::new(Shared { frames, timeout: patience, next_id: next, pending: open, disconnected: gone }))
+    }
+
+    /// Fails everything that waits, and everything that is asked later, when the guard is dropped.
+    pub(crate) fn disconnect_on_drop(&self) -> DropGuard {
+        self.0.disconnected.clone().drop_guard()
+    }
+
+    /// Asks the client and waits for its answer.
+    pub(crate) async fn call(&self, method: &'static str, params: &impl Serialize) -> Result<Value, HostRequestError> {
+        let shared = &*self.0;
+        let (sender, answer) = oneshot::channel();
+        let open = {
+            let mut waiting = shared.lock_pending();
+            if waiting.len() >= MAX_PENDING_HOST_REQUESTS {
+                return Err(HostRequestError::Busy);
+            }
+            let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
+            waiting.insert(id, sender);
+            PendingHostRequest { shared, id }
+        };
+        let asked = async {
+            let frame = encode::request(open.id, method, params);
+            shared.frames.send(frame).await.map_err(|_| HostRequestError::Disconnected)?;
+            answer.await.map_err(|_| HostRequestError::Disconnected)?.map_err(HostRequestError::Rejected)
+        };
+        tokio::select! {
+            () = shared.disconnected.cancelled() => Err(HostRequestError::Disconnected),
+            answer = tokio::time::timeout(shared.timeout, asked) => answer.unwrap_or(Err(HostRequestError::TimedOut)),
+        }
+    }
+
+    /// The client has answered something.
+    pub(crate) fn complete(&self, id: &JsonRpcId, answer: ClientAnswer) {
+        let waiting = id.as_u64().and_then(|id| self.0.lock_pending().remove(&id));
+        match waiting {
+            // Nobody may wait any more.
+            Some(waiting) => drop(waiting.send(answer)),
+            None => tracing::debug!("an answer that nobody waits for was ignored"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn reverse(patience: Duration) -> (HostRequests, mpsc::Receiver<Frame>) {
+        let (frames, asked) = mpsc::channel(64);
+        (HostRequests::new(frames, patience), asked)
+    }
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    async fn id(asked: &mut mpsc::Receiver<Frame>) -> Value {
+        let request: Value = serde_json::from_slice(&asked.recv().await.unwrap()).unwrap();
+        assert_eq!((&request["jsonrpc"], &request["method"]), (&json!("2.0"), &json!("ask")));
+        request["id"].clone()
+    }
+
+    #[tokio::test]
+    async fn answers_find_their_requests_in_any_order() {
+        let (reverse, mut asked) = reverse(LONG);
+        let answering = async {
+            let (first, second) = (id(&mut asked).await, id(&mut asked).await);
+            assert_ne!(first, second);
+            reverse.complete(&json!("nonsense"), Ok(json!("nobody")));
+            reverse.complete(&second, Ok(json!("second")));
+            reverse.complete(&second, Ok(json!("again")));
+            reverse.complete(&first, Err(RpcError::new(-32009, "no")));
+        };
+        let (a, b) = (reverse.call("ask", &()), reverse.call("ask", &()));
+        let (a, b, ()) = tokio::join!(a, b, answering);
+        assert_eq!(a, Err(HostRequestError::Rejected(RpcError::new(-32009, "no"))));
+        assert_eq!(b, Ok(json!("second")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_answers_is_not_waited_for_and_may_be_late() {
+        let (reverse, mut asked) = reverse(Duration::from_secs(30));
+        assert_eq!(reverse.call("ask", &()).await, Err(HostRequestError::TimedOut));
+        reverse.complete(&id(&mut asked).await, Ok(Value::Null));
+        assert!(reverse.0.lock_pending().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_connection_fails_what_waits_and_what_follows() {
+        let (reverse, mut asked) = reverse(LONG);
+        let guard = reverse.disconnect_on_drop();
+        let ending = async {
+            id(&mut asked).await;
+            drop(guard);
+        };
+        let (answer, ()) = tokio::join!(reverse.call("ask", &()), ending);
+        assert_eq!(answer, Err(HostRequestError::Disconnected));
+        assert_eq!(reverse.call("ask", &()).await, Err(HostRequestError::Disconnected));
+        assert!(reverse.0.lock_pending().is_empty());
+    }
+
+    #[tokio::test]
+    async fn no_more_than_a_few_wait_at_a_time() {
+        let (reverse, _asked) = reverse(LONG);
+        let mut waiting: Vec<_> = (0..MAX_PENDING_HOST_REQUESTS).map(|_| Box::pin(reverse.call("ask", &()))).collect();
+        for call in &mut waiting {
+            assert!(futures::poll!(call).is_pending());
+        }
+        assert_eq!(reverse.call("ask", &()).await, Err(HostRequestError::Busy));
+        drop(waiting);
+        assert!(futures::poll!(Box::pin(reverse.call("ask", &()))).is_pending());
+    }
+}

@@ -1,0 +1,260 @@
+//! HTTP on one connection: requests are answered until one of them is upgraded, or the connection ends.
+//!
+//! Without pages there is one request on a connection. With them there may be several, since a browser fetches a page in many
+//! of them; such a connection waits among few, for a short time, and never keeps anybody else out.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::access_policy::{AccessPolicy, AccessRefusal, PeerInfo};
+use crate::browser_sessions::sign_in_page::{self, SignInContext};
+use crate::browser_sessions::{BrowserClient, BrowserSessions};
+use crate::ws::{self, FrameEncoding, handshake};
+
+/// The largest head of a request.
+const MAX_REQUEST_HEAD_BYTES: usize = 16 * 1024;
+
+/// What a connection over the limit is told.
+const TOO_MANY_CONNECTIONS_MESSAGE: &str =
+    "This host serves as many connections as it may; close some, or try again later.";
+
+/// What a client is told that does not finish its request.
+const REQUEST_TIMEOUT_MESSAGE: &str = "The request did not arrive in time; try again.";
+
+/// How long a client may take to hang up after an answer that is no upgrade.
+const HANG_UP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a request for a page and the way of its answer may take, the wait for the next request included.
+const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many connections may wait for the next request.
+const MAX_KEEP_ALIVE_CONNECTIONS: usize = 128;
+
+/// How many requests one of them may bring.
+const MAX_REQUESTS_PER_CONNECTION: usize = 1000;
+
+/// Answers requests that want no WebSocket.
+pub trait HttpHandler: Send + Sync {
+    /// The answer to a request whose `Host` is one of ours. Whoever asks may be anybody: nothing in it may be secret.
+    fn respond(&self, request: &Parts) -> Response<Bytes>;
+}
+
+/// Whether there is room for a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectionAdmission {
+    Admitted,
+    OverLimit,
+}
+
+/// Who is let in, and what others are answered.
+pub(crate) struct HttpFrontend {
+    access: AccessPolicy,
+    http_handler: Option<Arc<dyn HttpHandler>>,
+    browser_sessions: BrowserSessions,
+    /// How long a client may take to send the head of its first request.
+    head_timeout: Duration,
+    keep_alive_slots: Arc<Semaphore>,
+}
+
+/// A stream that speaks WebSocket from now on.
+pub(crate) struct UpgradedStream<S> {
+    pub(crate) stream: S,
+    /// What the client has sent right after its request.
+    pub(crate) read_ahead: Bytes,
+    pub(crate) encoding: FrameEncoding,
+    /// The pass that let it in, if it has no token.
+    pub(crate) anonymous_client: Option<BrowserClient>,
+}
+
+impl HttpFrontend {
+    pub(crate) fn new(
+        access: AccessPolicy,
+        http_handler: Option<Arc<dyn HttpHandler>>,
+        browser_sessions: BrowserSessions,
+        head_timeout: Duration,
+    ) -> Self {
+        Self {
+            access,
+            http_handler,
+            browser_sessions,
+            head_timeout,
+            keep_alive_slots: Arc::new(Semaphore::new(MAX_KEEP_ALIVE_CONNECTIONS)),
+        }
+    }
+
+    /// Answers what comes on a connection. `None` if it ends without an upgrade.
+    pub(crate) async fn serve_until_upgrade<S>(
+        &self,
+        stream: S,
+        line: PeerInfo,
+        admission: ConnectionAdmission,
+    ) -> Option<UpgradedStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let visit = HttpConnection {
+            frontend: self,
+            peer: line,
+            admission,
+            deadline: Mutex::new(Instant::now() + self.head_timeout),
+            request_count: AtomicUsize::new(0),
+            keep_alive_slot: OnceLock::new(),
+            upgrade: OnceLock::new(),
+        };
+        let service = service_fn(|request| Box::pin(async { Ok::<_, Infallible>(visit.respond(request).await) }));
+        let mut connection =
+            http1::Builder::new().max_buf_size(MAX_REQUEST_HEAD_BYTES).serve_connection(TokioIo::new(stream), service);
+        let served = visit.run_until_deadline(poll_fn(|context| connection.poll_without_shutdown(context))).await;
+        let http1::Parts { io, read_buf, .. } = connection.into_parts();
+        let requests = visit.request_count.load(Ordering::Relaxed);
+        let mut stream = io.into_inner();
+        match served {
+            Some(Ok(())) if let Some((encoding, guest)) = visit.upgrade.into_inner() => {
+                return Some(UpgradedStream { stream, read_ahead: read_buf, encoding, anonymous_client: guest });
+            }
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::debug!(%error, "a request could not be read"),
+            None if requests > 0 => {}
+            None => {
+                let length = REQUEST_TIMEOUT_MESSAGE.len() + 1;
+                let head =
+                    "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8";
+                let answer = format!("{head}\r\ncontent-length: {length}\r\n\r\n{REQUEST_TIMEOUT_MESSAGE}\n");
+                // It is small enough for the socket's buffer, or nobody reads it.
+                let _ = timeout(HANG_UP_TIMEOUT, stream.write_all(answer.as_bytes())).await;
+            }
+        }
+        let _ = timeout(HANG_UP_TIMEOUT, ws::shut_down_and_drain(&mut stream)).await;
+        None
+    }
+}
+
+type HttpResponse = Response<Full<Bytes>>;
+
+/// One connection, as long as it speaks HTTP.
+struct HttpConnection<'a> {
+    frontend: &'a HttpFrontend,
+    peer: PeerInfo,
+    admission: ConnectionAdmission,
+    /// When its time is over; each request for a page moves it.
+    deadline: Mutex<Instant>,
+    request_count: AtomicUsize,
+    /// Its place among those that wait for another request.
+    keep_alive_slot: OnceLock<OwnedSemaphorePermit>,
+    /// What was agreed on, once it is upgraded.
+    upgrade: OnceLock<(FrameEncoding, Option<BrowserClient>)>,
+}
+
+impl HttpConnection<'_> {
+    fn deadline(&self) -> Instant {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` if the time was over first.
+    async fn run_until_deadline<T>(&self, exchange: impl Future<Output = T>) -> Option<T> {
+        let mut exchange = pin!(exchange);
+        loop {
+            let until = self.deadline();
+            tokio::select! {
+                biased;
+                served = &mut exchange => return Some(served),
+                () = sleep_until(until) => if self.deadline() <= until { return None },
+            }
+        }
+    }
+
+    /// Decides about a request: whether there is room, whether it wants a page, whether the client may come in, whether it
+    /// speaks WebSocket.
+    async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
+        let number = self.request_count.fetch_add(1, Ordering::Relaxed) + 1;
+        let HttpFrontend { access, http_handler: pages, browser_sessions: passes, .. } = self.frontend;
+        if self.admission == ConnectionAdmission::OverLimit {
+            tracing::info!("a connection was refused: there are as many as there may be");
+            return text_response(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS_MESSAGE);
+        }
+        if let Some(pages) = pages
+            && !handshake::is_upgrade_request(request.headers())
+        {
+            if let Err(refusal) = access.check_host(request.headers()) {
+                return refusal_response(refusal);
+            }
+            *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + PAGE_REQUEST_TIMEOUT;
+            let (head, body) = request.into_parts();
+            let mut answer = if sign_in_page::is_sign_in_path(head.uri.path()) {
+                sign_in_page::respond(passes, &self.sign_in_context(&head), &head, body).await
+            } else {
+                pages.respond(&head).map(Full::new)
+            };
+            if number >= MAX_REQUESTS_PER_CONNECTION || !self.can_keep_alive() {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            return answer;
+        }
+        let recognize = || passes.authenticate(request.headers());
+        let guest = match access.check_upgrade(self.peer, request.uri(), request.headers(), recognize) {
+            Ok(guest) => guest,
+            Err(refusal) => return refusal_response(refusal),
+        };
+        match handshake::check_upgrade(&request) {
+            Ok(accepted) => {
+                // Nothing follows an upgrade on its connection.
+                let _ = self.upgrade.set((accepted.encoding(), guest));
+                accepted.response()
+            }
+            Err(fault) => {
+                let mut answer = text_response(fault.status(), &fault.to_string());
+                answer.headers_mut().extend(fault.hint_header());
+                answer
+            }
+        }
+    }
+
+    fn sign_in_context(&self, head: &Parts) -> SignInContext {
+        let access = &self.frontend.access;
+        SignInContext {
+            is_sign_in_required: !access.allows_without_token(),
+            is_secure: access.is_secure(self.peer, &head.headers),
+            is_own_page: access.is_own_page(self.peer, &head.headers),
+        }
+    }
+
+    /// Whether it has a place among those that wait for another request, or gets one.
+    fn can_keep_alive(&self) -> bool {
+        if self.keep_alive_slot.get().is_some() {
+            return true;
+        }
+        Arc::clone(&self.frontend.keep_alive_slots)
+            .try_acquire_owned()
+            .is_ok_and(|place| self.keep_alive_slot.set(place).is_ok())
+    }
+}
+
+fn refusal_response(refusal: AccessRefusal) -> HttpResponse {
+    tracing::info!(?refusal, "a connection was refused");
+    text_response(StatusCode::FORBIDDEN, refusal.message())
+}
+
+fn text_response(status: StatusCode, sentence: &str) -> HttpResponse {
+    let mut answer = Response::new(Full::from(format!("{sentence}\n")));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}

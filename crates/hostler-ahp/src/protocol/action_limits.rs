@@ -1,0 +1,94 @@
+//! How large the things are that clients may say. Attachments have bounds of their own, where they are planned.
+
+use ahp_types::StateAction;
+use ahp_types::common::JsonObject;
+use serde::Serialize;
+
+use super::dispatch_check::carried_message;
+
+/// The longest id of a turn, a message, a call, a request.
+pub(super) const MAX_ID_BYTES: usize = 256;
+/// The longest text of a message or an answer.
+pub(super) const MAX_MESSAGE_TEXT_BYTES: usize = 1024 * 1024;
+/// The most that clients may keep beside a message.
+pub(super) const MAX_META_BYTES: usize = 64 * 1024;
+/// The largest action, attachments aside.
+pub(super) const MAX_ACTION_BYTES: usize = 2 * 1024 * 1024;
+/// How many messages an order may name.
+pub(super) const MAX_REORDERED_MESSAGES: usize = 1_000;
+
+/// Checks the sizes of an action. The error is the reason of the rejection.
+pub(super) fn check_limits(action: &StateAction) -> Result<(), String> {
+    match action {
+        StateAction::ChatTurnStarted(action) => {
+            check_id("turn", &action.turn_id)?;
+            action.queued_message_id.as_deref().map_or(Ok(()), |queued| check_id("queued message", queued))?;
+            check_meta(action.meta.as_ref())?;
+        }
+        StateAction::ChatTurnCancelled(action) => check_id("turn", &action.turn_id)?,
+        StateAction::ChatTurnResume(action) => check_id("turn", &action.turn_id)?,
+        StateAction::ChatPendingMessageSet(action) => check_id("message", &action.id)?,
+        StateAction::ChatPendingMessageRemoved(action) => check_id("message", &action.id)?,
+        StateAction::ChatQueuedMessagesReordered(action) => {
+            if action.order.len() > MAX_REORDERED_MESSAGES {
+                return Err(format!("an order names at most {MAX_REORDERED_MESSAGES} messages"));
+            }
+            action.order.iter().try_for_each(|message| check_id("message", message))?;
+        }
+        StateAction::ChatToolCallConfirmed(action) => {
+            check_id("turn", &action.turn_id)?;
+            check_id("tool call", &action.tool_call_id)?;
+            action.selected_option_id.as_deref().map_or(Ok(()), |option| check_id("option", option))?;
+        }
+        StateAction::ChatInputAnswerChanged(action) => {
+            check_id("request", &action.request_id)?;
+            check_id("question", &action.question_id)?;
+        }
+        StateAction::ChatInputCompleted(action) => check_id("request", &action.request_id)?,
+        _ => {}
+    }
+    match carried_message(action) {
+        Some(message) => {
+            if message.text.len() > MAX_MESSAGE_TEXT_BYTES {
+                return Err(format!(
+                    "a message has at most {MAX_MESSAGE_TEXT_BYTES} bytes; attach larger things as files"
+                ));
+            }
+            message.model.as_ref().map_or(Ok(()), |model| check_id("model", &model.id))?;
+            check_meta(message.meta.as_ref())
+        }
+        None if json_bytes(action) > MAX_ACTION_BYTES => Err(format!("an action has at most {MAX_ACTION_BYTES} bytes")),
+        None => Ok(()),
+    }
+}
+
+fn check_id(of: &str, id: &str) -> Result<(), String> {
+    match id.len() {
+        1..=MAX_ID_BYTES => Ok(()),
+        _ => Err(format!("the id of a {of} has 1 to {MAX_ID_BYTES} bytes")),
+    }
+}
+
+fn check_meta(meta: Option<&JsonObject>) -> Result<(), String> {
+    match meta.map_or(0, json_bytes) {
+        0..=MAX_META_BYTES => Ok(()),
+        _ => Err(format!("what is kept beside a message (`_meta`) has at most {MAX_META_BYTES} bytes")),
+    }
+}
+
+/// The length of a value's JSON.
+fn json_bytes(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written has no end that we know of.
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
+}

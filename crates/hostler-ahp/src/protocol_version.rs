@@ -1,0 +1,156 @@
+//! Which protocol version a connection speaks, and what its client therefore is not sent.
+
+use ahp_types::StateAction;
+use ahp_types::errors::{UnsupportedProtocolVersionErrorData, ahp_error_codes};
+use ahp_types::state::SnapshotState;
+use serde_json::Value;
+
+use crate::protocol::{SinceVersion, actions};
+use crate::rpc::RpcError;
+
+/// The versions that this host speaks, as ranges.
+const SUPPORTED_VERSION_RANGES: &[&str] = &["^1.0.0", "^0.9.0"];
+
+/// What 1.0 has and 0.9 does not: canvases.
+const CANVASES_SINCE: SinceVersion = SinceVersion(0, 10, 0);
+
+/// A negotiated version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProtocolVersion {
+    pub(crate) name: String,
+    number: SinceVersion,
+}
+
+impl ProtocolVersion {
+    /// The number of its frames in caches: those who know the same share them.
+    pub(crate) fn cache_slot(&self) -> usize {
+        usize::from(!self.supports(CANVASES_SINCE))
+    }
+
+    /// Whether its clients know what came with another version.
+    pub(crate) fn supports(&self, since: SinceVersion) -> bool {
+        since <= self.number
+    }
+
+    /// Whether its clients know an action. Nobody knows since when there are actions that the protocol's types do not
+    /// have: they go back to where they came from.
+    pub(crate) fn supports_action(&self, action: &StateAction) -> bool {
+        let row = match action {
+            StateAction::Unknown(value) => value.get("type").and_then(Value::as_str).and_then(actions::find_by_name),
+            known => actions::row(known),
+        };
+        row.is_none_or(|row| self.supports(row.since))
+    }
+
+    /// A state without what its clients do not know.
+    pub(crate) fn downgrade_state(&self, mut state: SnapshotState) -> SnapshotState {
+        if let SnapshotState::Chat(chat) = &mut state
+            && !self.supports(CANVASES_SINCE)
+        {
+            chat.canvases = None;
+        }
+        state
+    }
+
+    /// What is noted about a client, because `reconnect` does not tell its version.
+    pub(crate) fn client_metadata(&self) -> &str {
+        &self.name
+    }
+
+    /// The version of a client that comes back. `None` if it is not known, or not spoken any more: then the client has
+    /// to initialize.
+    pub(crate) fn from_client_metadata(memo: &str) -> Option<Self> {
+        negotiate(&[memo.to_owned()]).ok()
+    }
+}
+
+/// Picks the highest offer that this host speaks. Offers that cannot be read are skipped.
+pub(crate) fn negotiate(offers: &[String]) -> Result<ProtocolVersion, RpcError> {
+    let spoken = |SinceVersion(major, minor, _): &SinceVersion| *major == 1 || (*major, *minor) == (0, 9);
+    let offered = offers.iter().filter_map(|offer| parse_version(offer).map(|number| (number, offer)));
+    match offered.filter(|(number, _)| spoken(number)).max() {
+        Some((number, name)) => Ok(ProtocolVersion { name: name.clone(), number }),
+        None => Err(unsupported_version_error(offers)),
+    }
+}
+
+fn unsupported_version_error(offers: &[String]) -> RpcError {
+    let data = UnsupportedProtocolVersionErrorData {
+        supported_versions: SUPPORTED_VERSION_RANGES.iter().map(|version| (*version).to_owned()).collect(),
+    };
+    let offered = if offers.is_empty() { "none".to_owned() } else { offers.join(", ") };
+    let message = format!(
+        "This host speaks AHP 1.0 and 0.9; the client offered {offered}. Update the client (VS Code: 1.136 or later)."
+    );
+    RpcError::new(ahp_error_codes::UNSUPPORTED_PROTOCOL_VERSION, message)
+        .with_data(serde_json::to_value(data).unwrap_or_default())
+}
+
+fn parse_version(version: &str) -> Option<SinceVersion> {
+    let mut parts = version.split('.').map(|part| part.parse::<u64>().ok());
+    let parsed = SinceVersion(parts.next()??, parts.next()??, parts.next()??);
+    parts.next().is_none().then_some(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn offer(versions: &[&str]) -> Result<String, i32> {
+        let offers: Vec<_> = versions.iter().map(|version| (*version).to_owned()).collect();
+        negotiate(&offers).map(|version| version.name).map_err(|error| error.code)
+    }
+
+    #[test]
+    fn the_highest_offer_of_the_major_version_wins() {
+        assert_eq!(offer(&["1.0.0"]), Ok("1.0.0".into()));
+        assert_eq!(offer(&["0.9.0", "1.0.0", "1.2.0", "2.0.0"]), Ok("1.2.0".into()));
+        assert_eq!(offer(&["nonsense", "1.0", "1.0.0"]), Ok("1.0.0".into()));
+    }
+
+    #[test]
+    fn a_client_that_comes_back_speaks_what_it_spoke() {
+        for offers in [&["0.9.0", "0.7.0"][..], &["1.0.0", "0.9.0"], &["1.2.0"]] {
+            let offers: Vec<_> = offers.iter().map(|version| (*version).to_owned()).collect();
+            let version = negotiate(&offers).unwrap();
+            assert_eq!(ProtocolVersion::from_client_metadata(version.client_metadata()), Some(version));
+        }
+        assert_eq!(ProtocolVersion::from_client_metadata(""), None, "nothing was noted");
+        assert_eq!(ProtocolVersion::from_client_metadata("0.8.0"), None, "not spoken any more");
+    }
+
+    #[test]
+    fn what_a_version_does_not_know_is_kept_from_its_clients() {
+        let version = |name: &str| negotiate(&[name.to_owned()]).unwrap();
+        let (old, new, newer) = (version("0.9.0"), version("1.0.0"), version("1.3.0"));
+        assert_ne!(old.cache_slot(), new.cache_slot());
+        assert_eq!(new.cache_slot(), newer.cache_slot());
+        let action = |json: Value| serde_json::from_value::<StateAction>(json).unwrap();
+        for (json, known) in [
+            (json!({"type": "chat/canvasesChanged", "canvases": []}), false),
+            (json!({"type": "canvas/stateChanged"}), false),
+            (json!({"type": "chat/isReadChanged", "isRead": true}), true),
+            (json!({"type": "chat/fromTheFuture"}), true),
+        ] {
+            assert_eq!(old.supports_action(&action(json.clone())), known, "{json}");
+            assert!(new.supports_action(&action(json.clone())), "{json}");
+        }
+        let chat = json!({"resource": "ahp-chat:/c", "title": "", "status": 1, "modifiedAt": "", "turns": [],
+                          "canvases": [{"resource": "ahp-canvas:/1"}]});
+        let state = SnapshotState::Chat(Box::new(serde_json::from_value(chat.clone()).unwrap()));
+        assert_eq!(serde_json::to_value(new.downgrade_state(state.clone())).unwrap(), chat);
+        let lowered = serde_json::to_value(old.downgrade_state(state)).unwrap();
+        assert!(lowered.get("canvases").is_none() && lowered["resource"] == "ahp-chat:/c");
+    }
+
+    #[test]
+    fn other_offers_are_refused_with_the_supported_versions() {
+        assert_eq!(offer(&["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"]), Ok("0.9.0".into()), "VS Code 1.139");
+        for offers in [&["0.8.0", "2.0.0"][..], &["0.6.0"], &[], &["x"]] {
+            assert_eq!(offer(offers), Err(-32005), "{offers:?}");
+        }
+        let error = negotiate(&[]).unwrap_err();
+        assert_eq!(error.data.unwrap()["supportedVersions"][0], "^1.0.0");
+    }
+}

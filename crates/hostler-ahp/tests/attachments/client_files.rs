@@ -1,0 +1,215 @@
+use std::time::Duration;
+
+use ahp_types::state::MessageAttachment;
+use hostler_ahp::{AhpConnectionLimits, MemoryConnection, connect_in_memory};
+use hostler_testkit::test_client::{MemoryTransport, TestClient};
+use serde_json::{Value, json};
+
+use crate::common::Raw;
+use crate::fixture::{SESSION, chat, hearing, remote, turn};
+
+#[tokio::test]
+async fn a_file_of_the_clients_is_read_from_it_and_belongs_to_the_host_from_then_on() {
+    let (mut rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
+    let (id, params) = raw.asked().await;
+    assert_eq!((&params["uri"], &params["encoding"]), (&remote("notes.txt")["uri"], &json!("base64")));
+    raw.hand_over(&id, b"remember").await;
+    let accepted = raw.envelope("chat/turnStarted").await;
+    assert!(accepted.get("rejectionReason").is_none(), "{accepted}");
+    let shown: MessageAttachment =
+        serde_json::from_value(accepted["action"]["message"]["attachments"][0].clone()).unwrap();
+    let MessageAttachment::Resource(shown) = shown else { panic!("{shown:?}") };
+    assert!(shown.uri.starts_with("ahp-content:/"), "{}", shown.uri);
+    let read = raw.call("resourceRead", json!({ "uri": shown.uri })).await.unwrap();
+    assert_eq!(read["data"], "remember");
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_full_prompt().await.blocks().len(), 1);
+    rig.engine.shutdown().await;
+}
+
+/// How a client's answer ends the message.
+async fn refused(answer: Value) -> String {
+    let (rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
+    let (id, _) = raw.asked().await;
+    let mut message = json!({ "jsonrpc": "2.0", "id": id });
+    message.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+    raw.send(&message.to_string()).await;
+    let envelope = raw.envelope("chat/turnStarted").await;
+    // The session is alive, and takes the message without the file.
+    raw.dispatch(&chat(), turn("t1", "look", &[])).await;
+    assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_none());
+    rig.engine.shutdown().await;
+    envelope["rejectionReason"].as_str().expect("a refusal").to_owned()
+}
+
+#[tokio::test]
+async fn every_bad_answer_of_a_client_has_its_name_and_sentence() {
+    let error = |code: i64| json!({ "error": { "code": code, "message": "/home/somebody/secret" } });
+    let huge = "A".repeat(15 << 20);
+    for (answer, code, words) in [
+        (error(-32008), "attachment_artifact_missing", "no such file"),
+        (error(-32009), "attachment_transport_failed", "does not let this host read it"),
+        (error(-32603), "attachment_transport_failed", "could not read it"),
+        (json!({ "error": "what?" }), "attachment_transport_failed", "could not read it"),
+        (json!({ "result": null }), "attachment_corrupt", "cannot be read"),
+        (json!({ "result": { "data": "%%%", "encoding": "base64" } }), "attachment_corrupt", "cannot be read"),
+        (json!({ "result": { "data": 7, "encoding": "base64" } }), "attachment_corrupt", "cannot be read"),
+        (json!({ "result": { "data": huge, "encoding": "base64" } }), "attachment_too_large", "larger"),
+        (json!({ "result": { "data": huge, "encoding": "utf-8" } }), "attachment_too_large", "larger"),
+    ] {
+        let reason = refused(answer).await;
+        assert!(reason.contains(code) && reason.contains(words) && reason.contains("notes.txt"), "{code}: {reason}");
+        assert!(!reason.contains("secret"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_never_answers_is_not_waited_for() {
+    let rig = crate::common::rig().await;
+    let limits =
+        AhpConnectionLimits { host_request_timeout: Duration::from_millis(50), ..AhpConnectionLimits::default() };
+    let mut raw = Raw::connect_with(&rig, limits);
+    raw.call("initialize", json!({ "protocolVersions": ["1.0.0"], "clientId": "raw" })).await.unwrap();
+    raw.call("createSession", json!({ "channel": SESSION })).await.unwrap();
+    raw.call("subscribe", json!({ "channel": chat() })).await.unwrap();
+    raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
+    let (id, _) = raw.asked().await;
+    let refused = raw.envelope("chat/turnStarted").await;
+    let reason = refused["rejectionReason"].as_str().unwrap();
+    assert!(reason.contains("in time") && reason.contains("attachment_transport_failed"), "{reason}");
+    // Too late is too late, and does no harm.
+    raw.hand_over(&id, b"remember").await;
+    assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_leaves_nothing_half_done() {
+    let (mut rig, mut raw) = hearing().await;
+    let mut other = Raw::connect(&rig);
+    other.call("initialize", json!({ "protocolVersions": ["1.0.0"], "clientId": "other" })).await.unwrap();
+    other.call("subscribe", json!({ "channel": chat() })).await.unwrap();
+    raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
+    raw.dispatch(&chat(), turn("t2", "plain words", &[])).await;
+    raw.asked().await;
+    // What was said before the ping has been received.
+    assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
+    drop(raw);
+    let refused = other.envelope("chat/turnStarted").await;
+    let reason = refused["rejectionReason"].as_str().unwrap();
+    assert!(reason.contains("is gone") && reason.contains("attachment_transport_failed"), "{reason}");
+    let next = other.envelope("chat/turnStarted").await;
+    assert_eq!((&next["action"]["turnId"], next.get("rejectionReason")), (&json!("t2"), None));
+    assert_eq!(rig.starts.next_start().await.succeed().next_prompt().await, "plain words");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_plan_reads_the_same_files_and_keeps_nothing() {
+    let (rig, mut raw) = hearing().await;
+    let attached = [remote("a.txt"), crate::fixture::embedded("b.bin", &[0xff, 0xfe, 0x00, 0x80, 0xc0])];
+    let params = json!({ "channel": chat(), "attachments": attached });
+    let request = json!({ "jsonrpc": "2.0", "id": "plan", "method": "hostler/planAttachments", "params": params });
+    raw.send(&request.to_string()).await;
+    let (id, _) = raw.asked().await;
+    raw.hand_over(&id, b"remember").await;
+    let plan = loop {
+        let message = raw.receive().await.unwrap();
+        if message["id"] == "plan" {
+            break message["result"].clone();
+        }
+    };
+    assert_eq!(plan["ok"], false);
+    let files = plan["files"].as_array().unwrap();
+    let refused: Vec<_> = files.iter().filter(|file| file["decision"] == "refuse").collect();
+    assert_eq!(refused.len(), 1, "{plan}");
+    assert_eq!((&refused[0]["label"], &refused[0]["code"]), (&json!("b.bin"), &json!("attachment_corrupt")));
+    assert!(refused[0]["sentence"].is_string());
+    let wrong = json!({ "channel": "ahp-chat://default/nope", "attachments": [] });
+    assert_eq!(raw.code("hostler/planAttachments", wrong).await, -32001);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn microsofts_own_client_hands_its_files_over() {
+    use ahp_types::commands::{ContentEncoding, ResourceReadResult};
+    let (mut rig, mut raw) = hearing().await;
+    let MemoryConnection { sender, receiver } = connect_in_memory(&rig.engine, AhpConnectionLimits::default());
+    let client = TestClient::connect_over(MemoryTransport { sender, receiver }).await.client;
+    client.set_server_request_handler(|method, params| async move {
+        assert_eq!(method, "resourceRead");
+        assert_eq!(params["uri"], remote("notes.txt")["uri"]);
+        let (data, encoding) = ("cmVtZW1iZXI=".to_owned(), ContentEncoding::Base64);
+        Ok(serde_json::to_value(ResourceReadResult { data, encoding, content_type: None }).unwrap())
+    });
+    let action = serde_json::from_value(turn("t1", "look", &[remote("notes.txt")])).unwrap();
+    client.dispatch(chat(), action).await.unwrap();
+    assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_none());
+    assert_eq!(rig.starts.next_start().await.succeed().next_full_prompt().await.blocks().len(), 1);
+    rig.engine.shutdown().await;
+}
+
+/// A directory that only the client has.
+fn directory() -> Value {
+    let mut attachment = remote("project");
+    attachment["displayKind"] = json!("directory");
+    attachment
+}
+
+#[tokio::test]
+async fn a_directory_of_the_clients_is_listed_and_what_only_calls_itself_one_is_read() {
+    let uri = &directory()["uri"];
+    let (mut rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
+    let id = raw.asked_to("resourceResolve", uri).await;
+    raw.answer(&id, json!({ "uri": uri, "type": "directory" })).await;
+    let id = raw.asked_to("resourceList", uri).await;
+    let entries = json!([{ "name": "src", "type": "directory" }, { "name": "Cargo.toml", "type": "file" }]);
+    raw.answer(&id, json!({ "entries": entries })).await;
+    let accepted = raw.envelope("chat/turnStarted").await;
+    assert!(accepted.get("rejectionReason").is_none(), "{accepted}");
+    let shown = accepted["action"]["message"]["attachments"][0]["uri"].clone();
+    let read = raw.call("resourceRead", json!({ "uri": shown })).await.unwrap();
+    assert_eq!(read["data"], "What is in the directory project on the user's machine:\nCargo.toml\nsrc/\n");
+    assert_eq!(rig.starts.next_start().await.succeed().next_full_prompt().await.blocks().len(), 1);
+    rig.engine.shutdown().await;
+
+    let (mut rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
+    let id = raw.asked_to("resourceResolve", uri).await;
+    raw.answer(&id, json!({ "uri": uri, "type": "file", "size": 8 })).await;
+    let (id, _) = raw.asked().await;
+    raw.hand_over(&id, b"remember").await;
+    assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_none());
+    assert_eq!(rig.starts.next_start().await.succeed().next_full_prompt().await.blocks().len(), 1);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_listed_has_its_reason() {
+    let uri = &directory()["uri"];
+    let folder = json!({ "result": { "uri": uri, "type": "directory" } });
+    let error = |code: i64| json!({ "error": { "code": code, "message": "/home/somebody/secret" } });
+    for (answers, code, words) in [
+        (vec![error(-32008)], "attachment_artifact_missing", "no such file"),
+        (vec![error(-32601)], "attachment_transport_failed", "could not read it"),
+        (vec![json!({ "result": {} })], "attachment_corrupt", "cannot be read"),
+        (vec![folder.clone(), error(-32009)], "attachment_transport_failed", "does not let this host read it"),
+        (vec![folder.clone(), json!({ "result": { "entries": "none" } })], "attachment_corrupt", "cannot be read"),
+    ] {
+        let (rig, mut raw) = hearing().await;
+        raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
+        for (method, answer) in ["resourceResolve", "resourceList"].iter().zip(answers) {
+            let id = raw.asked_to(method, uri).await;
+            let mut message = json!({ "jsonrpc": "2.0", "id": id });
+            message.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+            raw.send(&message.to_string()).await;
+        }
+        let refused = raw.envelope("chat/turnStarted").await;
+        let reason = refused["rejectionReason"].as_str().unwrap();
+        assert!(reason.contains(code) && reason.contains(words) && !reason.contains("secret"), "{code}: {reason}");
+        rig.engine.shutdown().await;
+    }
+}

@@ -1,0 +1,78 @@
+use serde_json::{Value, json};
+
+use crate::fixture::{chat, embedded, hearing, queued, remote, turn};
+
+#[tokio::test]
+async fn what_a_client_says_next_waits_behind_its_attachments_and_everything_else_goes_on() {
+    let (rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
+    raw.dispatch(&chat(), queued("q1", "first", &[])).await;
+    raw.dispatch(&chat(), json!({ "type": "chat/nonsense" })).await;
+    raw.dispatch(&chat(), queued("q2", "second", &[embedded("a.txt", b"a")])).await;
+    raw.dispatch(&chat(), queued("q3", "third", &[])).await;
+    let (id, _) = raw.asked().await;
+    // Requests are answered, and nothing of the above was done.
+    assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
+    assert!(!raw.heard.iter().any(|message| message["method"] == "action"), "{:?}", raw.heard);
+    raw.hand_over(&id, b"remember").await;
+    let kinds = ["chat/turnStarted", "chat/pendingMessageSet", "chat/nonsense"];
+    let heard = raw.heard_next(5, &kinds).await;
+    let (refused, accepted): (Vec<_>, Vec<_>) =
+        heard.iter().partition(|envelope| envelope.get("rejectionReason").is_some());
+    let seqs = |envelopes: Vec<&Value>| -> Vec<_> {
+        envelopes.iter().map(|envelope| envelope["origin"]["clientSeq"].as_i64().unwrap()).collect()
+    };
+    assert_eq!((seqs(accepted), seqs(refused)), (vec![1, 2, 4, 5], vec![3]));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_lane_that_is_full_refuses_and_says_so() {
+    let (rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
+    let (id, _) = raw.asked().await;
+    for number in 0..64 {
+        raw.dispatch(&chat(), queued(&format!("q{number}"), "words", &[])).await;
+    }
+    let refused = raw.envelope("chat/pendingMessageSet").await;
+    assert_eq!(refused["action"]["id"], "q63");
+    assert!(refused["rejectionReason"].as_str().unwrap().contains("waits behind its attachments"), "{refused}");
+    raw.hand_over(&id, b"remember").await;
+    let heard = raw.heard_next(64, &["chat/turnStarted", "chat/pendingMessageSet"]).await;
+    assert!(heard.iter().all(|envelope| envelope.get("rejectionReason").is_none()));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_repeated_message_is_answered_by_its_first_envelope_and_its_files_are_not_read_again() {
+    let (rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
+    let (id, _) = raw.asked().await;
+    raw.hand_over(&id, b"remember").await;
+    let first = raw.envelope("chat/turnStarted").await;
+    raw.seq -= 1;
+    raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
+    assert_eq!(raw.envelope("chat/turnStarted").await, first);
+    assert_eq!(raw.heard.iter().filter(|message| message["method"] == "resourceRead").count(), 1);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn nothing_that_a_client_attached_comes_back_to_it_not_even_when_it_is_refused() {
+    let (rig, mut raw) = hearing().await;
+    let secret = "S3CRET-CONTENTS-".repeat(8);
+    let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &secret);
+    let unknown = json!({ "type": "hologram", "label": "h", "data": data });
+    raw.dispatch(&chat(), turn("t1", "look", &[embedded("a.txt", secret.as_bytes()), unknown])).await;
+    let refused = raw.envelope("chat/turnStarted").await;
+    let reason = refused["rejectionReason"].as_str().unwrap();
+    assert!(reason.contains("does not know this kind") && reason.contains("attachment_type_unsupported"), "{reason}");
+    // One that the surface itself refuses, and one that is accepted.
+    raw.dispatch(crate::fixture::SESSION, turn("t1", "look", &[embedded("a.txt", secret.as_bytes())])).await;
+    assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_some());
+    raw.dispatch(&chat(), turn("t1", "look", &[embedded("a.txt", secret.as_bytes())])).await;
+    assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_none());
+    let heard = serde_json::to_string(&raw.heard).unwrap();
+    assert!(!heard.contains(&data) && !heard.contains("S3CRET"));
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,137 @@
+//! The page about the protocol says what the table says, and the host does what the page says.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Raw, rig};
+use hostler_engine::{default_chat_uri, sub_agent_chat_uri};
+use serde_json::{Value, json};
+
+const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
+
+/// With `UPDATE` in its environment the test writes the page anew: `UPDATE=1 cargo test -p hostler-ahp --test table`.
+#[test]
+fn the_page_about_the_protocol_is_what_the_table_says() {
+    let page = hostler_ahp::protocol_reference();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ahp.md");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    let found = std::fs::read_to_string(&file).unwrap();
+    assert!(found == page, "docs/ahp.md differs from the table; UPDATE=1 cargo test -p hostler-ahp --test table");
+}
+
+/// The rows of a part of the page, cell by cell.
+fn rows(heading: &str) -> Vec<Vec<String>> {
+    let page = hostler_ahp::protocol_reference();
+    let part = page.split("\n## ").find(|part| part.starts_with(heading)).unwrap();
+    let cells = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    part.lines().filter(|line| line.starts_with("| `")).map(cells).collect()
+}
+
+#[tokio::test]
+async fn every_command_of_the_page_is_carried_out_or_refused_as_it_says() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    let (mut offered, mut refused) = (0, 0);
+    for row in rows("Commands") {
+        let [name, .., errors, here] = &row[..] else { panic!("{row:?}") };
+        let name = name.trim_matches('`');
+        let answer = raw.call(name, json!({"channel": "claude:/unknown"})).await;
+        match here.strip_prefix("not offered: ") {
+            Some(what) => {
+                let error = answer.unwrap_err();
+                assert_eq!(error["message"], format!("this host does not offer {what}"), "{name}");
+                assert_eq!(error["code"].to_string(), *errors, "{name}");
+                refused += 1;
+            }
+            None if ["initialize", "reconnect"].contains(&name) => {
+                assert!(answer.unwrap_err()["message"].as_str().unwrap().contains("initialized already"));
+            }
+            None => {
+                assert_ne!(answer.err().map(|error| error["code"].clone()), Some(json!(-32601)), "{name}");
+                offered += 1;
+            }
+        }
+    }
+    assert!(offered > 8 && refused > 0, "{offered} {refused}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn every_action_that_the_page_does_not_offer_comes_back_refused() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let chat = default_chat_uri(SESSION);
+    raw.call("subscribe", json!({"channel": SESSION})).await.unwrap();
+    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    for row in rows("Actions") {
+        let [name, who, _, here] = &row[..] else { panic!("{row:?}") };
+        let name = name.trim_matches('`');
+        let channel = match name.split('/').next().unwrap() {
+            "session" => SESSION,
+            "chat" => &chat,
+            _ => continue,
+        };
+        let reason = match here.strip_prefix("not offered: ") {
+            _ if who == "host" => "only hosts say it",
+            _ if who.starts_with("host") => "this host does not offer tools that clients run",
+            Some(what) => what,
+            None => continue,
+        };
+        raw.dispatch(channel, json!({"type": name, "x": 1})).await;
+        let envelope = raw.envelope(name).await;
+        assert!(envelope["rejectionReason"].as_str().unwrap().contains(reason), "{envelope:#}");
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn there_is_one_chat_that_clients_can_make_and_it_is_there_already() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    let chat = default_chat_uri(SESSION);
+    let create = |chat: &str| json!({"channel": SESSION, "chat": chat});
+    assert_eq!(raw.code("createChat", create(&chat)).await, -32001, "no session yet");
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    assert_eq!(raw.call("createChat", create(&chat)).await, Ok(Value::Null));
+    assert_eq!(raw.call("createChat", create(&chat)).await, Ok(Value::Null));
+    let mut busy = create(&chat);
+    busy["initialMessage"] = json!({"text": "hi", "origin": {"kind": "user"}});
+    for params in [create("ahp-chat://other/x"), create(&sub_agent_chat_uri(SESSION, "c")), busy, json!({})] {
+        let error = raw.call("createChat", params).await.unwrap_err();
+        assert_eq!(error["code"], -32602, "{error}");
+    }
+    for method in ["disposeChat", "moveChat"] {
+        let error = raw.call(method, json!({"channel": chat})).await.unwrap_err();
+        assert_eq!(error["code"], -32602);
+        assert_eq!(error["message"], "this host does not offer several chats in a session");
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_not_offered_is_not_advertised() {
+    let rig = rig().await;
+    let mut raw = Raw::connect(&rig);
+    let params = json!({"protocolVersions": ["1.0.0"], "clientId": "c", "initialSubscriptions": ["ahp-root://"]});
+    let hello = raw.call("initialize", params).await.unwrap();
+    for key in ["automations", "telemetry"] {
+        assert_eq!(hello.get(key), None, "{key}");
+    }
+    assert_eq!(hello["completionTriggerCharacters"], json!(["@", "#", "/"]));
+    assert_eq!(hello["terminalCommandPrefix"], "!");
+    let agent = &hello["snapshots"][0]["state"]["agents"][0];
+    let directories = json!({"multipleWorkingDirectories": {"immutablePrimary": true}});
+    assert_eq!(agent["capabilities"], directories, "no other chats, forks or side chats");
+    assert_eq!(agent.get("customizations"), None);
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let session = raw.call("subscribe", json!({"channel": SESSION})).await.unwrap();
+    for key in ["annotations", "changesets", "customizations", "serverTools"] {
+        assert_eq!(session["snapshot"]["state"].get(key), None, "{key}");
+    }
+    rig.engine.shutdown().await;
+}

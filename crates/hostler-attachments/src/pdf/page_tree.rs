@@ -1,0 +1,99 @@
+//! The tree of a document's pages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lopdf::{Dictionary, Object};
+
+use super::objects::{self, UnpackedObjects};
+use super::scan::{self, ScannedObject, ScannedPdf};
+use crate::rejection_reason::RejectionReason;
+
+/// What all packed parts of a document may unpack to.
+const MAX_TOTAL_UNPACKED_BYTES: usize = 64 << 20;
+
+/// What the parts of the tree are called. Of all other texts only lists are parsed.
+const PAGE_TREE_KEYS: [&[u8]; 4] = [b"/Page", b"/Kids", b"/Catalog", b"/Parent"];
+
+enum Node {
+    Catalog { pages: u32 },
+    Branch(Kids),
+    Page,
+    List(Vec<u32>),
+}
+
+enum Kids {
+    Inline(Vec<u32>),
+    Indirect(u32),
+}
+
+/// The parts of the tree by their numbers, the latest of each.
+pub(super) struct PageTree(BTreeMap<u32, Node>);
+
+impl PageTree {
+    pub(super) fn build(scanned: &ScannedPdf<'_>) -> Result<Self, RejectionReason> {
+        let mut nodes = BTreeMap::new();
+        let mut budget = MAX_TOTAL_UNPACKED_BYTES;
+        for found in &scanned.objects {
+            match found {
+                ScannedObject::Plain { number, text } => {
+                    nodes.extend(parse_node(text).map(|node| (*number, node)));
+                }
+                ScannedObject::ObjectStream { dictionary, data } => {
+                    if let Some(packed) = UnpackedObjects::unpack(dictionary, data, &mut budget)? {
+                        nodes.extend(packed.objects().filter_map(|(number, text)| Some((number, parse_node(text)?))));
+                    }
+                }
+            }
+        }
+        Ok(Self(nodes))
+    }
+
+    /// How many pages can be reached from the root. None is counted twice.
+    pub(super) fn count_pages(&self, root: Option<u32>) -> usize {
+        let Some(Node::Catalog { pages }) = root.and_then(|root| self.0.get(&root)) else { return 0 };
+        let mut seen = BTreeSet::from([*pages]);
+        let mut waiting = vec![*pages];
+        let mut count = 0;
+        while let Some(number) = waiting.pop() {
+            match self.0.get(&number) {
+                Some(Node::Page) => count += 1,
+                Some(Node::Branch(Kids::Inline(kids)) | Node::List(kids)) => {
+                    waiting.extend(kids.iter().filter(|kid| seen.insert(**kid)));
+                }
+                Some(Node::Branch(Kids::Indirect(list))) => waiting.extend(seen.insert(*list).then_some(*list)),
+                Some(Node::Catalog { .. }) | None => {}
+            }
+        }
+        count
+    }
+}
+
+fn parse_node(text: &[u8]) -> Option<Node> {
+    let is_list = text.trim_ascii_start().starts_with(b"[");
+    if !is_list && !PAGE_TREE_KEYS.iter().any(|sign| scan::find_bytes(text, sign, 0).is_some()) {
+        return None;
+    }
+    match objects::parse(text)? {
+        Object::Dictionary(dictionary) => parse_dictionary_node(&dictionary),
+        Object::Array(list) => object_numbers(&list).map(Node::List),
+        _ => None,
+    }
+}
+
+fn parse_dictionary_node(dictionary: &Dictionary) -> Option<Node> {
+    if dictionary.has_type(b"Catalog") {
+        let (pages, _) = dictionary.get(b"Pages").and_then(Object::as_reference).ok()?;
+        return Some(Node::Catalog { pages });
+    }
+    match dictionary.get(b"Kids") {
+        Ok(Object::Array(kids)) => object_numbers(kids).map(|kids| Node::Branch(Kids::Inline(kids))),
+        Ok(Object::Reference((list, _))) => Some(Node::Branch(Kids::Indirect(*list))),
+        // Not every writer says of a page that it is one.
+        _ => (dictionary.has_type(b"Page") || dictionary.has(b"Parent")).then_some(Node::Page),
+    }
+}
+
+/// The numbers in a list of nothing but references.
+fn object_numbers(list: &[Object]) -> Option<Vec<u32>> {
+    list.iter().map(|object| object.as_reference().ok().map(|(number, _)| number)).collect()
+}

@@ -1,0 +1,202 @@
+use std::sync::Arc;
+
+use crate::probe::{ImageHeader, ProbedContent};
+use crate::rejection_reason::{self, RejectionReason};
+use crate::text_decoding::DecodedText;
+use crate::{
+    AttachmentBlock, AttachmentDisposition, AttachmentError, AttachmentKind, AttachmentLimits, AttachmentPlan,
+    AttachmentPlanError, AttachmentSource, AttachmentSummary, AttachmentWarning, ConversationSize, DisplayName,
+    FileReference, OriginalContent, PlannedAttachment, ReceivedAttachment, VariantKey,
+};
+use crate::{base64, image, pdf, probe, references, size_checks};
+
+/// Plans a message's attachments. This decodes pictures and takes its time: not for a task that others wait for.
+///
+/// # Errors
+/// If one of them cannot be sent; it then names every one that cannot.
+pub fn plan_attachments(
+    items: Vec<ReceivedAttachment>,
+    limits: &AttachmentLimits,
+    history: ConversationSize,
+) -> Result<AttachmentPlan, AttachmentPlanError> {
+    // Nobody abandons it.
+    plan_attachments_cancellable(items, limits, history, &|| false)
+        .unwrap_or(Ok(AttachmentPlan { attachments: Vec::new() }))
+}
+
+/// Plans like [`plan`], and asks before each file whether nobody wants to know any more; then there is `None`.
+///
+/// One file is looked at after the other. Beside what was received and what is to be sent, only one picture is in memory at a
+/// time: about ten bytes for each of its pixels, of which [`Limits::pixels`] is the most.
+pub fn plan_attachments_cancellable(
+    items: Vec<ReceivedAttachment>,
+    limits: &AttachmentLimits,
+    history: ConversationSize,
+    abandoned: &dyn Fn() -> bool,
+) -> Option<Result<AttachmentPlan, AttachmentPlanError>> {
+    let sizes: Vec<usize> = items.iter().map(received_bytes).collect();
+    let admitted = size_checks::check_received_sizes(&sizes, limits);
+    let mut files = Vec::with_capacity(items.len());
+    for (item, admitted) in items.into_iter().zip(admitted) {
+        if abandoned() {
+            return None;
+        }
+        let name = DisplayName::new(&item.name);
+        let file = admitted.and_then(|()| plan_attachment(item, &name, limits));
+        files.push(file.map_err(|fault| fault.for_attachment(&name)));
+    }
+    size_checks::check_payload_size(&mut files, limits, history);
+    let outcome = finish_plan(files, &sizes);
+    match &outcome {
+        Ok(plan) => tracing::debug!(diagnostics = ?plan.diagnostics(), "attachments are planned"),
+        Err(rejection) => tracing::debug!(diagnostics = ?rejection.diagnostics(), "attachments are refused"),
+    }
+    Some(outcome)
+}
+
+/// The most pixels that planning these items has in memory at a time, in pixels of four bytes. Nothing is decoded for it, and an
+/// item that cannot be sent counts nothing.
+#[must_use]
+pub fn max_decoded_pixels(items: &[ReceivedAttachment], limits: &AttachmentLimits) -> u64 {
+    let sizes: Vec<usize> = items.iter().map(received_bytes).collect();
+    let admitted =
+        items.iter().zip(size_checks::check_received_sizes(&sizes, limits)).filter(|(_, admitted)| admitted.is_ok());
+    let pixels = admitted.filter_map(|(item, _)| {
+        let data = match &item.source {
+            AttachmentSource::Base64(text) => base64::decode(text).ok()?.into(),
+            AttachmentSource::Bytes(data) => Arc::clone(data),
+            AttachmentSource::Reference(_) | AttachmentSource::Text(_) => return None,
+        };
+        match probe::probe_content(&data, &item.name, item.declared_media_type.as_deref(), limits).ok()?.0 {
+            ProbedContent::Image(header) => Some(header.decoded_pixels()),
+            ProbedContent::Pdf | ProbedContent::Text(_) => None,
+        }
+    });
+    pixels.max().unwrap_or(0)
+}
+
+/// All or nothing.
+fn finish_plan(
+    files: Vec<Result<PlannedAttachment, AttachmentError>>,
+    sizes: &[usize],
+) -> Result<AttachmentPlan, AttachmentPlanError> {
+    if files.iter().all(Result::is_ok) {
+        return Ok(AttachmentPlan { attachments: files.into_iter().flatten().collect() });
+    }
+    let summary = |(file, size): (&Result<PlannedAttachment, AttachmentError>, &usize)| match file {
+        Ok(file) => AttachmentSummary::from_planned(file, AttachmentDisposition::WouldSend),
+        Err(refusal) => AttachmentSummary::from_error(refusal, Some(*size)),
+    };
+    let summaries = files.iter().zip(sizes).map(summary).collect();
+    Err(AttachmentPlanError { errors: files.into_iter().filter_map(Result::err).collect(), summaries })
+}
+
+/// How many bytes somebody sent us, before anything is decoded.
+fn received_bytes(item: &ReceivedAttachment) -> usize {
+    match &item.source {
+        AttachmentSource::Base64(text) => base64::decoded_size(text),
+        AttachmentSource::Bytes(bytes) => bytes.len(),
+        AttachmentSource::Text(words) => words.len(),
+        AttachmentSource::Reference(FileReference { selection, .. }) => {
+            selection.as_ref().and_then(|selection| selection.text.as_ref()).map_or(0, String::len)
+        }
+    }
+}
+
+fn plan_attachment(
+    item: ReceivedAttachment,
+    name: &DisplayName,
+    limits: &AttachmentLimits,
+) -> Result<PlannedAttachment, RejectionReason> {
+    let ReceivedAttachment { name: full_name, declared_media_type: declared, declared_size: size_hint, source } = item;
+    let data: Arc<[u8]> = match source {
+        AttachmentSource::Base64(text) => base64::decode(&text)?.into(),
+        AttachmentSource::Bytes(data) => data,
+        AttachmentSource::Reference(reference) => return Ok(plan_reference(name, reference)),
+        AttachmentSource::Text(words) => return Ok(plan_text(name, words)),
+    };
+    if size_hint.is_some_and(|hint| hint != data.len() as u64) {
+        return Err(RejectionReason::corrupt(format!(
+            "it has {} and not the size that it was announced with; send it again",
+            rejection_reason::format_bytes(data.len())
+        )));
+    }
+    let (probed, warning) = probe::probe_content(&data, &full_name, declared.as_deref(), limits)?;
+    let mut file = match probed {
+        ProbedContent::Image(header) => plan_image(name, data, &header, limits)?,
+        ProbedContent::Pdf => plan_pdf(name, data, limits)?,
+        ProbedContent::Text(text) => plan_text_file(name, data, text),
+    };
+    file.warnings.splice(0..0, warning);
+    Ok(file)
+}
+
+fn plan_image(
+    name: &DisplayName,
+    data: Arc<[u8]>,
+    header: &ImageHeader,
+    limits: &AttachmentLimits,
+) -> Result<PlannedAttachment, RejectionReason> {
+    let picture = image::optimize(&data, header, limits)?;
+    let variant = (picture.data != data).then(|| VariantKey::for_model(&data, limits));
+    Ok(PlannedAttachment {
+        name: name.clone(),
+        kind: AttachmentKind::Image { width: picture.width, height: picture.height },
+        original: Some(OriginalContent { media_type: header.image_type.media_type(), data }),
+        variant,
+        block: AttachmentBlock::Image { image_type: picture.image_type, data: picture.data },
+        warnings: picture.warnings,
+        reference: None,
+    })
+}
+
+fn plan_pdf(
+    name: &DisplayName,
+    data: Arc<[u8]>,
+    limits: &AttachmentLimits,
+) -> Result<PlannedAttachment, RejectionReason> {
+    let pages = pdf::count_pages(&data, limits)?;
+    let block = AttachmentBlock::Pdf { title: name.clone(), data: Arc::clone(&data) };
+    let original = OriginalContent { media_type: "application/pdf", data };
+    Ok(PlannedAttachment { original: Some(original), ..without_original(name, AttachmentKind::Pdf { pages }, block) })
+}
+
+fn plan_text_file(
+    name: &DisplayName,
+    data: Arc<[u8]>,
+    DecodedText { text, from_utf16 }: DecodedText,
+) -> PlannedAttachment {
+    let mut file = plan_text(name, text);
+    if from_utf16 {
+        file.warnings.push(AttachmentWarning::new("decoded", "it is UTF-16 text and is sent as UTF-8"));
+    }
+    file.original = Some(OriginalContent { media_type: "text/plain", data });
+    file
+}
+
+fn plan_text(name: &DisplayName, words: String) -> PlannedAttachment {
+    let is_empty = words.is_empty();
+    let mut file =
+        without_original(name, AttachmentKind::Text, AttachmentBlock::Text { title: name.clone(), text: words.into() });
+    if is_empty {
+        file.warnings.push(AttachmentWarning::new("empty", "it is empty"));
+    }
+    file
+}
+
+fn plan_reference(name: &DisplayName, reference: FileReference) -> PlannedAttachment {
+    let block = references::build_block([&reference]);
+    PlannedAttachment { reference: Some(reference), ..without_original(name, AttachmentKind::Reference, block) }
+}
+
+fn without_original(name: &DisplayName, kind: AttachmentKind, block: AttachmentBlock) -> PlannedAttachment {
+    PlannedAttachment {
+        name: name.clone(),
+        kind,
+        original: None,
+        variant: None,
+        block,
+        warnings: Vec::new(),
+        reference: None,
+    }
+}

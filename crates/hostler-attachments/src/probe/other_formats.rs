@@ -1,0 +1,75 @@
+//! Contents of other kinds, and contents that are of two kinds at once.
+
+use super::ImageHeader;
+use crate::rejection_reason::{ATTACH_PATH_HINT, RejectionReason};
+
+/// How far into a file readers of PDF look for its beginning.
+const PDF_MAGIC_SEARCH_BYTES: usize = 1024;
+/// The record at the end of a ZIP archive, without its comment.
+const ZIP_END_RECORD_BYTES: usize = 22;
+const MAX_ZIP_COMMENT_BYTES: usize = 65_535;
+
+/// A picture that is something else too, depending on who opens it, is no picture that anybody made in good faith.
+pub(super) fn reject_polyglot_image(bytes: &[u8], header: &ImageHeader) -> Result<(), RejectionReason> {
+    let head = bytes.get(..PDF_MAGIC_SEARCH_BYTES).unwrap_or(bytes);
+    let behind = bytes.get(header.end_offset..).unwrap_or_default();
+    let is_pdf = contains_bytes(head, super::PDF_MAGIC) || contains_bytes(behind, super::PDF_MAGIC);
+    // Cameras put films and further pictures behind a picture. Those are left out; programs and pages are suspicious.
+    let strange = infer::get(behind).is_some_and(|kind| {
+        !matches!(
+            kind.matcher_type(),
+            infer::MatcherType::Image | infer::MatcherType::Video | infer::MatcherType::Audio
+        )
+    });
+    if is_pdf || strange {
+        return Err(polyglot_file());
+    }
+    reject_zip_tail(bytes)
+}
+
+/// ZIP archives are read from their end, whatever they begin with.
+pub(super) fn reject_zip_tail(bytes: &[u8]) -> Result<(), RejectionReason> {
+    let tail =
+        bytes.get(bytes.len().saturating_sub(ZIP_END_RECORD_BYTES + MAX_ZIP_COMMENT_BYTES)..).unwrap_or_default();
+    let is_end = |at: usize| {
+        let record = tail.get(at..at + ZIP_END_RECORD_BYTES)?;
+        let [.., low, high] = record else { return None };
+        let comment = usize::from(u16::from_le_bytes([*low, *high]));
+        (record.starts_with(b"PK\x05\x06") && at + ZIP_END_RECORD_BYTES + comment == tail.len()).then_some(())
+    };
+    if (0..tail.len()).any(|at| tail.get(at) == Some(&b'P') && is_end(at).is_some()) {
+        return Err(polyglot_file());
+    }
+    Ok(())
+}
+
+fn polyglot_file() -> RejectionReason {
+    RejectionReason::corrupt(
+        "it is a file of two kinds at once, which is a way to hide something; save it again and attach that",
+    )
+}
+
+/// What is known of other kinds, in a sentence.
+pub(super) fn unsupported_type(bytes: &[u8]) -> Option<RejectionReason> {
+    let kind = infer::get(bytes)?;
+    let what = match kind.matcher_type() {
+        infer::MatcherType::Image => {
+            return Some(RejectionReason::unsupported_type(
+                "it is a picture of a kind that models do not take; save it as PNG or JPEG and attach that",
+            ));
+        }
+        infer::MatcherType::Archive => "an archive",
+        infer::MatcherType::Audio => "a sound",
+        infer::MatcherType::Video => "a film",
+        infer::MatcherType::App => "a program",
+        infer::MatcherType::Doc => "an office document",
+        infer::MatcherType::Book => "an electronic book",
+        infer::MatcherType::Font => "a font",
+        _ => return None,
+    };
+    Some(RejectionReason::unsupported_type(format!("it is {what}, which cannot be sent; {ATTACH_PATH_HINT}")))
+}
+
+fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
+    bytes.windows(needle.len()).any(|window| window == needle)
+}

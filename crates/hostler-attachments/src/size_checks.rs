@@ -1,0 +1,93 @@
+//! What fits into a message, and into the conversation with it.
+
+use std::io;
+
+use crate::rejection_reason::{self, RejectionReason};
+use crate::{
+    AttachmentBlock, AttachmentError, AttachmentLimits, ConversationSize, MessagesApiBlock, PlannedAttachment,
+};
+
+/// Which files may be looked at at all, by their number and their received sizes. A file that is refused here takes no room
+/// from those behind it.
+pub(crate) fn check_received_sizes(sizes: &[usize], limits: &AttachmentLimits) -> Vec<Result<(), RejectionReason>> {
+    let mut total = 0_usize;
+    let admit = |(at, size): (usize, &usize)| {
+        if at >= limits.files {
+            let most = limits.files;
+            return Err(RejectionReason::too_large(format!(
+                "a message takes at most {most} files; send the others in another one"
+            )));
+        }
+        if *size > limits.file_bytes {
+            let (size, most) =
+                (rejection_reason::format_bytes(*size), rejection_reason::format_bytes(limits.file_bytes));
+            return Err(RejectionReason::too_large(format!(
+                "it has {size}, and at most {most} are taken; {}",
+                rejection_reason::ATTACH_PATH_HINT
+            )));
+        }
+        if total.saturating_add(*size) > limits.total_bytes {
+            let most = rejection_reason::format_bytes(limits.total_bytes);
+            return Err(RejectionReason::too_large(format!(
+                "the files of a message may have {most} together; send it in another one"
+            )));
+        }
+        total += size;
+        Ok(())
+    };
+    sizes.iter().enumerate().map(admit).collect()
+}
+
+/// Refuses what would make the agent's line or a request to the provider too large, in the user's order.
+pub(crate) fn check_payload_size(
+    files: &mut [Result<PlannedAttachment, AttachmentError>],
+    limits: &AttachmentLimits,
+    history: ConversationSize,
+) {
+    let (mut images, mut bytes) = (history.images, 0_usize);
+    for slot in files {
+        let Ok(file) = slot else { continue };
+        let more_images = images.saturating_add(file.image_count());
+        let more_bytes = bytes.saturating_add(serialized_size(&file.block));
+        let fault = if file.image_count() > 0 && more_images > limits.images_per_request {
+            RejectionReason::payload_too_large(format!(
+                "the conversation would hold more than {} pictures; compact it, drop pictures of earlier messages, or \
+                 send fewer",
+                limits.images_per_request
+            ))
+        } else if more_bytes > limits.agent_line_bytes {
+            RejectionReason::payload_too_large("the message would be larger than the agent takes; send it in parts")
+        } else if more_bytes.saturating_add(history.bytes) > limits.request_bytes {
+            RejectionReason::payload_too_large(
+                "the conversation would be larger than the model's provider takes; compact it, drop pictures of earlier \
+                 messages, or send less",
+            )
+        } else {
+            (images, bytes) = (more_images, more_bytes);
+            continue;
+        };
+        let name = file.name.clone();
+        *slot = Err(fault.for_attachment(&name));
+    }
+}
+
+/// How many bytes a block is on its way to the agent and to the provider.
+fn serialized_size(block: &AttachmentBlock) -> usize {
+    let mut counter = ByteCounter(0);
+    // Neither counting nor the forms of blocks can fail.
+    let _ = serde_json::to_writer(&mut counter, &MessagesApiBlock(block));
+    counter.0
+}
+
+struct ByteCounter(usize);
+
+impl io::Write for ByteCounter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

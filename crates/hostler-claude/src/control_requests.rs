@@ -1,0 +1,188 @@
+//! The control protocol, our side: requests to the agent and its answers, correlated by id.
+//!
+//! Knows nothing of pipes or tasks.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::wire::AgentControlResponse;
+
+/// What a withdrawal came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct MessageCancellation {
+    /// The message that we wanted back.
+    pub(crate) message_id: Uuid,
+    /// Whether the agent had it still, and no longer has it.
+    pub(crate) was_cancelled: bool,
+}
+
+#[derive(Deserialize)]
+struct CancelResponse {
+    #[serde(default)]
+    cancelled: bool,
+}
+
+/// An answer to a request of ours: its body (where it has one), or the agent's reason to refuse.
+pub(crate) type ControlResult = Result<Option<Box<RawValue>>, String>;
+
+/// Our requests that wait for an answer.
+#[derive(Debug, Default)]
+pub(crate) struct PendingControlRequests {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last_id: u64,
+    waiting: HashMap<String, oneshot::Sender<ControlResult>>,
+    /// Requests that want a message back. Their answers have to be heard in the order of the agent's output.
+    cancellations: HashMap<String, Uuid>,
+    closed: bool,
+}
+
+impl State {
+    fn next_id(&mut self) -> String {
+        self.last_id += 1;
+        format!("hostler-{}", self.last_id)
+    }
+}
+
+impl PendingControlRequests {
+    /// A new request's id, and its answer. The answer is an error at once if the agent has ended, and as soon as it ends.
+    pub(crate) fn register(&self) -> (String, oneshot::Receiver<ControlResult>) {
+        let mut state = self.lock();
+        let id = state.next_id();
+        let (sender, receiver) = oneshot::channel();
+        if !state.closed {
+            state.waiting.insert(id.clone(), sender);
+        }
+        (id, receiver)
+    }
+
+    /// The id of a request that wants a message back. Nobody waits for its answer: [`withdrawal`](Self::withdrawal) tells.
+    pub(crate) fn register_cancellation(&self, message: Uuid) -> String {
+        let mut state = self.lock();
+        let id = state.next_id();
+        if !state.closed {
+            state.cancellations.insert(id.clone(), message);
+        }
+        id
+    }
+
+    /// What an answer says about a message that we wanted back, if that is what it answers.
+    pub(crate) fn take_cancellation(&self, answer: &AgentControlResponse<'_>) -> Option<MessageCancellation> {
+        let message = self.lock().cancellations.remove(&*answer.request_id)?;
+        let body = answer.outcome.as_ref().ok().copied().flatten();
+        let body: Option<CancelResponse> = body.and_then(|body| serde_json::from_str(body.get()).ok());
+        Some(MessageCancellation { message_id: message, was_cancelled: body.is_some_and(|body| body.cancelled) })
+    }
+
+    /// Hands an answer to whoever waits for it. Answers to requests that we do not know are normal: some builds echo
+    /// our own.
+    pub(crate) fn resolve(&self, answer: &AgentControlResponse<'_>) {
+        let Some(waiting) = self.lock().waiting.remove(&*answer.request_id) else {
+            return;
+        };
+        let outcome = match &answer.outcome {
+            Ok(body) => Ok(body.map(ToOwned::to_owned)),
+            Err(reason) => Err(reason.to_string()),
+        };
+        if let Err(Err(reason)) = waiting.send(outcome) {
+            tracing::warn!(reason, "the agent refused a request");
+        }
+    }
+
+    /// The agent has ended: nobody waits any longer.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.waiting.clear();
+        state.cancellations.clear();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+    use super::*;
+    use crate::wire::WireMessage;
+
+    fn answer(requests: &PendingControlRequests, line: &str) {
+        match WireMessage::parse(line.as_bytes()).unwrap() {
+            WireMessage::ControlResponse(answer) => requests.resolve(&answer),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_answer_reaches_the_request_with_its_id() {
+        let requests = PendingControlRequests::default();
+        let (first, mut first_answer) = requests.register();
+        let (second, mut second_answer) = requests.register();
+        answer(
+            &requests,
+            &format!(
+                r#"{{"type":"control_response","response":{{"subtype":"success","request_id":"{second}","response":{{"a":1}}}}}}"#
+            ),
+        );
+        assert!(first_answer.try_recv().is_err());
+        assert_eq!(second_answer.try_recv().unwrap().unwrap().unwrap().get(), r#"{"a":1}"#);
+        answer(
+            &requests,
+            &format!(
+                r#"{{"type":"control_response","response":{{"subtype":"error","request_id":"{first}","error":"no"}}}}"#
+            ),
+        );
+        assert_eq!(first_answer.try_recv().unwrap().unwrap_err(), "no");
+    }
+
+    #[test]
+    fn answers_to_unknown_requests_are_ignored() {
+        let requests = PendingControlRequests::default();
+        let (_, mut waiting) = requests.register();
+        answer(&requests, r#"{"type":"control_response","response":{"subtype":"success","request_id":"whose"}}"#);
+        assert_eq!(waiting.try_recv().unwrap_err(), oneshot::error::TryRecvError::Empty);
+    }
+
+    #[test]
+    fn a_withdrawal_is_answered_once_and_a_refusal_is_a_no() {
+        let requests = PendingControlRequests::default();
+        let told = |id: &str, outcome: &str| {
+            let line = format!(
+                r#"{{"type":"control_response","response":{{"subtype":"success","request_id":"{id}","response":{outcome}}}}}"#
+            );
+            match WireMessage::parse(line.as_bytes()).unwrap() {
+                WireMessage::ControlResponse(answer) => requests.take_cancellation(&answer),
+                other => panic!("{other:?}"),
+            }
+        };
+        for (body, is_back) in [(r#"{"cancelled":true}"#, true), (r#"{"cancelled":false}"#, false), ("{}", false)] {
+            let message = Uuid::new_v4();
+            let id = requests.register_cancellation(message);
+            assert_eq!(told("another", body), None);
+            assert_eq!(told(&id, body), Some(MessageCancellation { message_id: message, was_cancelled: is_back }));
+            assert_eq!(told(&id, body), None, "told once");
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_an_agent_that_has_ended() {
+        let requests = PendingControlRequests::default();
+        let (_, mut before) = requests.register();
+        requests.close();
+        let (_, mut after) = requests.register();
+        for receiver in [&mut before, &mut after] {
+            assert_eq!(receiver.try_recv().unwrap_err(), oneshot::error::TryRecvError::Closed);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+
+use hostler_driver::{
+    AgentRequestId, ApiErrorCategory, DriverEvent, PermissionGate, StderrTail, SteeringMessage, SubAgentEvent,
+    SubAgentOutcome, TurnOutcome,
+};
+use hostler_process::{LineError, LineReader, ProcessHandle, TerminationMode};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
+
+use crate::agent_requests::RequestResolution;
+use crate::connection::{ConnectionState, StdinCommand};
+use crate::control_requests::MessageCancellation;
+use crate::prompt;
+use crate::tool_display;
+use crate::transcript_locator::{self, TranscriptLocator, TranscriptPresence};
+use crate::wire::{AgentControlRequest, ControlRequestBody, SystemMessage, WireMessage};
+use crate::wire_stats::WireCounters;
+use crate::workspace::StagedConfiguration;
+
+/// Reads what the agent prints: answers its requests at once, hands its work on as events, and sees its end.
+pub(crate) struct OutputReader {
+    pub(crate) shared: Arc<ConnectionState>,
+    pub(crate) stdout: LineReader,
+    pub(crate) handle: ProcessHandle,
+    pub(crate) lines: mpsc::Sender<StdinCommand>,
+    pub(crate) events: mpsc::Sender<DriverEvent>,
+    /// A place in the queue that only the last event may take, however slow its reader is.
+    pub(crate) exit_event_permit: Option<mpsc::OwnedPermit<DriverEvent>>,
+    pub(crate) counters: Arc<WireCounters>,
+    pub(crate) transcripts: TranscriptLocator,
+    pub(crate) permission_gate: Arc<dyn PermissionGate>,
+    /// So that nothing we pass on quotes it.
+    pub(crate) bearer: SecretString,
+    /// What the agent was started on: it goes when the agent is gone.
+    pub(crate) stage: Option<StagedConfiguration>,
+}
+
+impl OutputReader {
+    /// Runs until the process is gone. `hurry` ends it; `gone` tells the writer that there is nobody to write to.
+    pub(crate) async fn run(mut self, hurry: CancellationToken, gone: DropGuard) {
+        let handle = self.handle.clone();
+        let mut end = pin!(async {
+            hurry.cancelled().await;
+            handle.close(TerminationMode::Now).await;
+        });
+        let mut ended = false;
+        loop {
+            let line = tokio::select! {
+                biased;
+                () = &mut end, if !ended => {
+                    ended = true;
+                    continue;
+                }
+                line = self.stdout.next_line() => line,
+                () = self.shared.late_steering.notified() => {
+                    let events = self.shared.mapper().take_late_steering();
+                    for event in events {
+                        self.deliver(event, &hurry).await;
+                    }
+                    continue;
+                }
+            };
+            match line {
+                Ok(Some(line)) => self.on_line(&line, &hurry).await,
+                Ok(None) => break,
+                Err(error @ LineError::TooLong { .. }) => {
+                    self.counters.count_malformed();
+                    tracing::warn!(%error, "a message of the agent was skipped");
+                }
+                Err(error @ LineError::Io(_)) => {
+                    tracing::warn!(%error, "the agent's output ended");
+                    break;
+                }
+            }
+        }
+        // It has said all that it will say. If it does not end by itself now, it is ended.
+        self.handle.close(TerminationMode::Graceful).await;
+        self.finish(gone).await;
+    }
+
+    async fn on_line(&mut self, line: &[u8], hurry: &CancellationToken) {
+        let message = match WireMessage::parse(line) {
+            Ok(message) => message,
+            Err(error) => {
+                self.counters.count_malformed();
+                tracing::warn!(%error, "a line of the agent was skipped");
+                return;
+            }
+        };
+        self.counters.count_message();
+        let mut events = Vec::new();
+        match &message {
+            WireMessage::ControlRequest(ask) => events = self.on_request(ask, hurry),
+            WireMessage::ControlCancel { request_id } if self.shared.agent_requests().withdraw(request_id) => {
+                events.push(DriverEvent::RequestWithdrawn(AgentRequestId(request_id.to_string())));
+            }
+            WireMessage::ControlResponse(answer) => match self.shared.requests.take_cancellation(answer) {
+                Some(MessageCancellation { message_id: message, was_cancelled: is_back }) => {
+                    events.extend(self.shared.mapper().on_message_cancelled(message, is_back));
+                }
+                None => self.shared.requests.resolve(answer),
+            },
+            WireMessage::Unknown { kind, subtype } => {
+                tracing::debug!(kind, subtype, "the agent sent a message that is not known");
+            }
+            _ => {}
+        }
+        self.locate_transcript(&message).await;
+        events.extend(self.map(&message));
+        self.classify_missing_directory(&mut events).await;
+        for event in events {
+            self.deliver(event, hurry).await;
+        }
+    }
+
+    /// Decides on what the agent asks; what only a person can decide is handed on.
+    fn on_request(&mut self, ask: &AgentControlRequest<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
+        let mut steer = None;
+        let mut words = || {
+            steer = if ask.is_from_main_agent() { self.next_steering_text() } else { None };
+            steer.as_ref().map(|steer| prompt::wrap_steering_text(steer.prompt.expose()))
+        };
+        let consequence = self.shared.agent_requests().handle_request(ask, &*self.permission_gate, &mut words);
+        let RequestResolution { line, denied_call: denied, mut event, gate_decision: gated } = consequence;
+        if let Some(DriverEvent::PermissionRequested(request)) = &mut event {
+            let directory = self.transcripts.working_directory();
+            request.display = tool_display::display_tool_call(&request.tool, Some(&request.input), directory);
+        }
+        let mut mapper = self.shared.mapper();
+        let mut events = mapper.on_hook(&ask.body);
+        if let Some(call) = denied {
+            mapper.mark_denied(&call);
+        }
+        events.extend(mapper.on_gate_decision(gated));
+        drop(mapper);
+        let waits = event.is_some();
+        events.extend(event);
+        let answered = line.is_some_and(|line| self.lines.try_send(StdinCommand::Line { line, written: None }).is_ok());
+        if !answered && !waits && !self.lines.is_closed() {
+            tracing::error!("the agent does not read what it is told; it is ended");
+            hurry.cancel();
+        }
+        if let Some(steer) = steer {
+            events.push(match answered {
+                true => DriverEvent::SteerInjected(steer.id),
+                false => DriverEvent::SteerUndelivered(steer.id),
+            });
+        }
+        events
+    }
+
+    /// The words that the answer to a hook carries. What has attachments is written before that answer instead, so that
+    /// the agent has it in its queue when the call is over.
+    fn next_steering_text(&self) -> Option<SteeringMessage> {
+        let steer = self.shared.mapper().next_steering()?;
+        if steer.prompt.blocks().is_empty() {
+            return self.shared.mapper().inject_steering(&steer.id).then_some(steer);
+        }
+        let id = steer.prompt.id().unwrap_or_else(Uuid::new_v4);
+        // Made before the lock is taken: it may be large.
+        let line = prompt::queued_message(&steer.prompt, id).to_line().ok()?;
+        let mut mapper = self.shared.mapper();
+        if mapper.send_steering_as_message(&steer.id, id) {
+            // Under the lock: whoever takes it back speaks behind it. An agent whose queue is full is ended, and then it is
+            // given back.
+            let _ = self.lines.try_send(StdinCommand::Line { line, written: None });
+        }
+        None
+    }
+
+    /// Turns begin and end, and hooks fire, with the conversation's name: occasions to learn where it is stored.
+    async fn locate_transcript(&self, message: &WireMessage<'_>) {
+        let session = match message {
+            WireMessage::System(SystemMessage::Init(init)) => init.session_id.as_deref(),
+            WireMessage::Result(result) => result.session_id.as_deref(),
+            WireMessage::ControlRequest(ask) => {
+                if let ControlRequestBody::PreToolUse { transcript_path: Some(path), .. } = &ask.body {
+                    self.record_transcript_path(PathBuf::from(&**path)).await;
+                }
+                None
+            }
+            _ => None,
+        };
+        let Some(session) = session else { return };
+        if let TranscriptPresence::Resumable(path) = self.transcripts.find(session).await {
+            self.shared.mapper().transcript_found(session, path);
+        }
+    }
+
+    async fn record_transcript_path(&self, path: PathBuf) {
+        let session = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+        if let Some(session) = session
+            && let TranscriptPresence::Resumable(path) = transcript_locator::inspect_transcript(path).await
+        {
+            self.shared.mapper().transcript_found(&session, path);
+        }
+    }
+
+    fn map(&self, message: &WireMessage<'_>) -> Vec<DriverEvent> {
+        let mut events = self.shared.mapper().on_message(message);
+        for event in &mut events {
+            // What the agent says about a failed request may quote the request.
+            let told = match event {
+                DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) => &mut failure.message,
+                DriverEvent::CompactionFailed(reason) => reason,
+                DriverEvent::SubAgent { event: SubAgentEvent::Finished(SubAgentOutcome::Failed(why)), .. } => why,
+                _ => continue,
+            };
+            *told = told.replace(self.bearer.expose_secret(), "[redacted]");
+        }
+        events
+    }
+
+    /// Some builds take no prompt once their directory is gone. That has a name, which they do not say.
+    async fn classify_missing_directory(&self, events: &mut [DriverEvent]) {
+        for event in events {
+            if let DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) = event
+                && failure.category == ApiErrorCategory::Agent
+                && !tokio::fs::try_exists(self.transcripts.working_directory()).await.unwrap_or(true)
+            {
+                failure.category = ApiErrorCategory::WorkingDirectory;
+            }
+        }
+    }
+
+    /// Waits for room, unless the connection is being ended.
+    async fn deliver(&self, event: DriverEvent, hurry: &CancellationToken) {
+        tokio::select! {
+            biased;
+            room = self.events.reserve() => if let Ok(room) = room { room.send(event) },
+            () = hurry.cancelled() => {}
+        }
+    }
+
+    async fn finish(mut self, gone: DropGuard) {
+        let status = self.handle.wait_for_exit().await.to_string();
+        drop(self.stage.take());
+        let stderr = StderrTail::from_redacted(self.handle.stderr_tail());
+        let skipped = self.shared.mapper().skipped();
+        self.counters.count_skipped(skipped.unknown, skipped.sub_agent);
+        // In this order: whoever is told that the agent is gone can also be told how.
+        let _ = self.shared.exit_status.set(status.clone());
+        drop(gone);
+        self.shared.requests.close();
+        for event in self.shared.mapper().abandon_steering() {
+            // Whoever does not read is told of the end alone.
+            let _ = self.events.try_send(event);
+        }
+        if let Some(place) = self.exit_event_permit.take() {
+            place.send(DriverEvent::ProcessExited { status, stderr });
+        }
+    }
+}

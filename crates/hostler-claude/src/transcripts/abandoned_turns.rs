@@ -1,0 +1,215 @@
+//! Turns that the conversation has left.
+//!
+//! An agent hangs what it says from what it remembers. Where somebody goes back, or where two agents with memories of their own
+//! write into one file, records go on from an earlier turn, and the other branch is no part of the conversation any more.
+//! Its turns begin with a prompt; what else hangs beside the way is debris.
+
+use std::collections::HashMap;
+
+use super::index::TranscriptIndex;
+use super::record::{RecordId, RecordKind};
+use super::record_chain::{RecordChain, previous_record};
+use super::turn_spans::TurnSpan;
+
+/// A turn that the conversation has left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AbandonedSpan {
+    /// Its records.
+    pub(super) chain: RecordChain,
+    /// The turn that they are.
+    pub(super) span: TurnSpan,
+    /// The place of the turn in which the conversation goes on instead.
+    pub(super) fork_index: usize,
+}
+
+/// Where a record beside the way hangs.
+#[derive(Clone, Copy)]
+struct BranchPosition {
+    /// The stray turn that it belongs to, by its place.
+    turn: Option<usize>,
+    fork_index: usize,
+}
+
+/// A turn as it is gathered.
+struct AbandonedTurnBuilder {
+    positions: Vec<usize>,
+    fork_index: usize,
+    /// Another turn hangs from it, which goes on with its answer, or does not.
+    continued_by_steering: Option<bool>,
+}
+
+/// Finds the turns that are not part of the conversation, in the order of the file.
+pub(super) fn find_abandoned_turns(
+    index: &TranscriptIndex,
+    chain: &RecordChain,
+    spans: &[TurnSpan],
+) -> Vec<AbandonedSpan> {
+    let links = &index.records;
+    let mut told = vec![false; links.len()];
+    for at in &chain.positions {
+        if let Some(told) = told.get_mut(*at) {
+            *told = true;
+        }
+    }
+    let is_told = |at: usize| told.get(at).copied().unwrap_or_default();
+    let mut all = links.iter().enumerate();
+    // Most files have none.
+    if !all.any(|(at, link)| can_start_branch(link.kind) && !link.is_sidechain && !is_told(at)) {
+        return Vec::new();
+    }
+    let mut places: HashMap<RecordId, usize> = HashMap::with_capacity(links.len());
+    for (at, link) in links.iter().enumerate() {
+        places.entry(link.id).or_insert(at);
+    }
+    let behind = following_turns(index, chain, spans);
+    let mut standings: HashMap<usize, BranchPosition> = HashMap::new();
+    let mut turns: Vec<AbandonedTurnBuilder> = Vec::new();
+    for (at, link) in links.iter().enumerate() {
+        if is_told(at) || link.is_sidechain || places.get(&link.id) != Some(&at) {
+            continue;
+        }
+        let parent = link.parent.and_then(|parent| places.get(&parent).copied().or_else(|| previous_record(links, at)));
+        let from = parent.map_or(BranchPosition { turn: None, fork_index: 0 }, |parent| match standings.get(&parent) {
+            Some(standing) => *standing,
+            None => BranchPosition { turn: None, fork_index: behind.get(&parent).copied().unwrap_or_default() },
+        });
+        let begins = if from.turn.is_some() { link.kind.starts_turn() } else { can_start_branch(link.kind) };
+        let standing = match from.turn {
+            _ if begins => {
+                if let Some(before) = from.turn.and_then(|before| turns.get_mut(before)) {
+                    before.continued_by_steering =
+                        Some(matches!(link.kind, RecordKind::QueuedPrompt | RecordKind::Steer));
+                }
+                turns.push(AbandonedTurnBuilder {
+                    positions: vec![at],
+                    fork_index: from.fork_index,
+                    continued_by_steering: None,
+                });
+                BranchPosition { turn: Some(turns.len() - 1), fork_index: from.fork_index }
+            }
+            Some(turn) => {
+                if let Some(turn) = turns.get_mut(turn) {
+                    turn.positions.push(at);
+                }
+                from
+            }
+            None => from,
+        };
+        standings.insert(at, standing);
+    }
+    turns.into_iter().filter_map(|turn| turn.build(index)).collect()
+}
+
+/// Whether a turn can begin with it that hangs from the conversation itself. Other words belong to a turn that is there.
+fn can_start_branch(kind: RecordKind) -> bool {
+    matches!(kind, RecordKind::Prompt | RecordKind::Command)
+}
+
+/// The place of the turn in which the conversation goes on behind each of its records.
+fn following_turns(index: &TranscriptIndex, chain: &RecordChain, spans: &[TurnSpan]) -> HashMap<usize, usize> {
+    let (mut next, mut here) = (spans.len(), spans.len());
+    let mut behind = HashMap::with_capacity(chain.positions.len());
+    for (at, place) in chain.positions.iter().enumerate().rev() {
+        behind.insert(*place, next);
+        while spans.get(here.saturating_sub(1)).is_some_and(|span| here > 0 && span.range.start > at) {
+            here -= 1;
+        }
+        // What nobody sees is no way to go on.
+        if index.records.get(*place).is_some_and(|link| link.kind.is_message()) {
+            next = here.saturating_sub(1);
+        }
+    }
+    behind
+}
+
+impl AbandonedTurnBuilder {
+    fn build(self, index: &TranscriptIndex) -> Option<AbandonedSpan> {
+        let mut chain = RecordChain { positions: self.positions, ..RecordChain::default() };
+        chain.order_steering_before_answers(&index.records);
+        let mut span = chain.turn_spans(index).into_iter().next()?;
+        if let Some(goes_on) = self.continued_by_steering {
+            (span.continues_in_next, span.is_complete) = (goes_on && !span.is_complete, true);
+        }
+        Some(AbandonedSpan { chain, span, fork_index: self.fork_index })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// The strays of a transcript of lines like `name <- parent: kind`, each as its records, with where it stands.
+    fn found(lines: &[&str]) -> Vec<String> {
+        let mut text = String::new();
+        let mut names = Vec::new();
+        for line in lines {
+            let (name, rest) = line.split_once(" <- ").unwrap();
+            let (parent, kind) = rest.split_once(": ").unwrap();
+            let parent = if parent == "none" { "null".to_owned() } else { format!("{parent:?}") };
+            let body = match kind {
+                "prompt" => r#""type":"user","message":{"content":"hi"}"#.to_owned(),
+                "answer" => {
+                    format!(r#""type":"assistant","message":{{"id":"m-{name}","stop_reason":"end_turn","content":[]}}"#)
+                }
+                "side" => r#""type":"user","isSidechain":true,"message":{"content":"hi"}"#.to_owned(),
+                _ => format!(r#""type":"{kind}""#),
+            };
+            text.push_str(&format!("{{\"uuid\":\"{name}\",\"parentUuid\":{parent},{body}}}\n"));
+            names.push(name.to_owned());
+        }
+        let index = TranscriptIndex::read(&mut Cursor::new(text)).unwrap();
+        assert_eq!(index.damage.damaged_lines, 0);
+        let chain = RecordChain::from_index(&index);
+        let spans = chain.turn_spans(&index);
+        let say = |stray: &AbandonedSpan| {
+            let links = stray.chain.positions.iter().map(|at| names[*at].as_str()).collect::<Vec<_>>().join(" ");
+            format!("{links} at {}{}", stray.fork_index, if stray.span.is_complete { "" } else { ", open" })
+        };
+        find_abandoned_turns(&index, &chain, &spans).iter().map(say).collect()
+    }
+
+    #[test]
+    fn a_conversation_that_nobody_has_left_has_none() {
+        let lines = ["a <- none: prompt", "b <- a: answer", "h <- b: attachment", "c <- b: prompt", "s <- a: side"];
+        assert_eq!(found(&lines), [""; 0]);
+    }
+
+    #[test]
+    fn two_who_go_on_at_once_leave_the_turns_of_the_one_who_ends_first() {
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer",
+            "y <- b: prompt",
+            "h <- b: attachment",
+            "z <- h: prompt",
+            "za <- z: answer",
+            "z2 <- za: prompt",
+            "ya <- y: answer",
+        ];
+        assert_eq!(found(&lines), ["z za at 1", "z2 at 1, open"]);
+        // The other one goes on, and it is the other way round.
+        assert_eq!(found(&[&lines[..], &["z3 <- z2: answer"]].concat()), ["y ya at 1"]);
+    }
+
+    #[test]
+    fn a_turn_that_hangs_from_the_middle_of_another_one_stands_beside_that() {
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer",
+            "y <- b: prompt",
+            "y1 <- y: answer",
+            "z <- y1: prompt",
+            "h <- y1: attachment",
+            "y2 <- h: answer",
+        ];
+        assert_eq!(found(&lines), ["z at 1, open"]);
+    }
+
+    #[test]
+    fn what_hangs_beside_the_way_without_a_prompt_is_no_turn() {
+        let lines = ["a <- none: prompt", "x <- a: answer", "b <- a: answer", "c <- b: prompt", "d <- c: answer"];
+        assert_eq!(found(&lines), [""; 0]);
+    }
+}

@@ -1,0 +1,77 @@
+//! From where the agent goes on.
+//!
+//! The conversation is the branch of the record on which the last word was said. Newer builds decide otherwise: whenever an agent
+//! has nothing to do, it notes the last record that it knows (`last-prompt`), and the next agent goes on from the last such note, as
+//! long as nothing hangs from what it names. So an agent that leaves last takes the conversation back to its own branch.
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::index::TranscriptIndex;
+use super::record_chain::RecordChain;
+
+/// How far the note of an agent may be from something that was said: what lies between is the agent's own.
+const MAX_HIDDEN_RECORDS: usize = 64;
+
+/// The record that the next agent has to go on from, if it would go on from another branch.
+pub(super) fn find_leaf_correction(index: &TranscriptIndex, chain: &RecordChain) -> Option<Uuid> {
+    let links = &index.records;
+    let place = |id, before: usize| links.get(..before)?.iter().rposition(|link| link.id == id);
+    let mut named = place(index.leaf?, links.len())?;
+    for _ in 0..MAX_HIDDEN_RECORDS {
+        let link = links.get(named)?;
+        if link.can_end_conversation() {
+            break;
+        }
+        named = place(link.parent?, named)?;
+    }
+    // It is near the end, if it is there.
+    if chain.positions.iter().rev().any(|at| *at == named) {
+        return None;
+    }
+    let mut said = chain.positions.iter().filter_map(|at| links.get(*at)).rev();
+    said.find(|link| link.can_end_conversation()).map(|link| link.id.uuid())
+}
+
+/// Such a note.
+pub(super) fn last_prompt_record(leaf: Uuid, prompt: &str, conversation: Uuid) -> String {
+    format!(
+        r#"{{"type":"last-prompt","lastPrompt":{},"leafUuid":"{leaf}","sessionId":"{conversation}"}}"#,
+        json!(prompt)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// Where the next agent is led, in a conversation that two have gone on with from `b`; the last word was `z`'s.
+    fn led(notes: &[&str]) -> Option<Uuid> {
+        let id = |name: u128| Uuid::from_u128(name);
+        let said = |name: u128, parent: u128| {
+            let (id, parent) = (id(name), id(parent));
+            format!(r#"{{"type":"user","uuid":"{id}","parentUuid":"{parent}","message":{{"content":"hi"}}}}"#)
+        };
+        let behind = format!(r#"{{"type":"attachment","uuid":"{}","parentUuid":"{}"}}"#, id(5), id(3));
+        let mut lines = vec![said(1, 0), said(2, 1), said(3, 2), behind, said(4, 2)];
+        lines.extend(notes.iter().map(|note| (*note).to_owned()));
+        let index = TranscriptIndex::read(&mut Cursor::new(lines.join("\n") + "\n")).unwrap();
+        find_leaf_correction(&index, &RecordChain::from_index(&index))
+    }
+
+    #[test]
+    fn an_agent_is_led_back_to_the_conversation() {
+        let named = |name: u128| last_prompt_record(Uuid::from_u128(name), "x", Uuid::nil());
+        let end = Some(Uuid::from_u128(4));
+        assert_eq!(led(&[]), None, "older builds note nothing");
+        assert_eq!(led(&[&named(4)]), None);
+        assert_eq!(led(&[&named(3)]), end);
+        assert_eq!(led(&[&named(5)]), end, "what is behind the other branch is on it");
+        assert_eq!(led(&[&named(4), &named(3)]), end);
+        assert_eq!(led(&[&named(3), &named(4)]), None, "the last note counts");
+        assert_eq!(led(&[&named(2)]), None, "it goes on from there with what hangs from it");
+        assert_eq!(led(&[&named(9)]), None, "it is not there");
+    }
+}

@@ -1,0 +1,593 @@
+//! Every conversation of this user: the transcripts under the agent's configuration directory.
+//!
+//! A file that cannot be read now may be readable at the next look: it is named, and what is known of it stays as it was. Only
+//! what is not there is gone.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, Metadata};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use hostler_driver::ConversationTag;
+use uuid::Uuid;
+
+use super::listing::ConversationListing;
+use super::partial_scan::{MAX_HEAD_READ_BYTES, PartialScan};
+use super::regular_file;
+
+/// What is said of a file without a single record.
+const NO_RECORDS_REASON: &str = "holds no record of a conversation";
+
+/// What is said of a file that may hold a conversation, which nobody would find in it.
+const NO_PROMPT_REASON: &str = "nothing that was said stands in its first 4 MiB";
+
+/// What is said of a file that made its reader fail.
+const READER_PANIC_REASON: &str = "it could not be understood";
+
+/// How many files are read at a time.
+const READER_THREADS: usize = 4;
+
+/// How much between the two ends of files is read in one look. The rest is left for the next ones.
+const MIDDLE_READ_BUDGET_BYTES: u64 = 128 * 1024 * 1024;
+
+/// One conversation, as far as a list goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogEntry {
+    /// Its id: the file's name.
+    pub id: Uuid,
+    /// Its transcript.
+    pub path: PathBuf,
+    /// When something was written last.
+    pub modified: SystemTime,
+    /// How large it is, in bytes.
+    pub size: u64,
+    /// What it is about.
+    pub listing: ConversationListing,
+    /// The title that somebody gave it, if that is certain.
+    pub custom_title: Option<String>,
+    /// Its tag.
+    pub tag: ConversationTag,
+}
+
+/// A file or directory that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadablePath {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a look at the directory showed.
+#[derive(Debug, Clone, Default)]
+pub struct CatalogScan {
+    /// The conversations in it, newest first.
+    pub conversations: Vec<Arc<CatalogEntry>>,
+    /// What could not be read. Its neighbours are in the list, and so is what it was when it could be read.
+    pub unreadable: Vec<UnreadablePath>,
+    /// How many files were read, not just looked at.
+    pub files_read: usize,
+}
+
+/// The conversations under one directory. Remembers what it has read: a file that has not changed is not read again.
+#[derive(Debug)]
+pub struct ConversationCatalog {
+    projects: PathBuf,
+    files: HashMap<PathBuf, Arc<CachedFile>>,
+}
+
+#[derive(Debug)]
+struct CachedFile {
+    id: Uuid,
+    modified: SystemTime,
+    size: u64,
+    scan: PartialScan,
+    contents: FileContents,
+}
+
+/// What a file turned out to be.
+#[derive(Debug)]
+enum FileContents {
+    Conversation(Arc<CatalogEntry>),
+    /// Nobody talked in it.
+    Empty,
+    /// It is named among what could not be read.
+    Unreadable(&'static str),
+}
+
+impl ConversationCatalog {
+    /// Those of an agent with this configuration directory.
+    pub fn for_config_directory(configuration: &Path) -> Self {
+        Self { projects: configuration.join("projects"), files: HashMap::new() }
+    }
+
+    /// The directory that the projects' directories are in.
+    pub fn directory(&self) -> &Path {
+        &self.projects
+    }
+
+    /// Looks which there are. Blocks while it reads files that are new or have changed.
+    pub fn scan(&mut self) -> CatalogScan {
+        let TranscriptDirectoryListing { files, mut unreadable } = TranscriptDirectoryListing::read(&self.projects);
+        let mut known: HashMap<PathBuf, Arc<CachedFile>> = HashMap::with_capacity(files.len());
+        for one in &unreadable {
+            let below = self.files.iter().filter(|(path, _)| path.starts_with(&one.path));
+            known.extend(below.map(|(path, before)| (path.clone(), Arc::clone(before))));
+        }
+        let mut news = Vec::new();
+        for (id, path) in files {
+            let before = self.files.get(&path).cloned();
+            match regular_file_metadata(&path) {
+                Ok(facts) if facts.len() == 0 => drop(known.remove(&path)),
+                Ok(facts) => {
+                    let (modified, size) = (facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len());
+                    match before {
+                        Some(before) if (before.modified, before.size) == (modified, size) => {
+                            known.insert(path, before);
+                        }
+                        before => news.push(ChangedFile { id, path, modified, size, cached: before }),
+                    }
+                }
+                // One that is gone by now was deleted; there is nothing to say about it. A link to nothing is still there.
+                Err(error) if is_deleted(&error, &path) => drop(known.remove(&path)),
+                Err(error) => {
+                    known.extend(before.map(|before| (path.clone(), before)));
+                    unreadable.push(UnreadablePath { path, reason: error.to_string() });
+                }
+            }
+        }
+        let read = news.len();
+        for (new, sketch) in read_in_parallel(news, ChangedFile::read) {
+            match sketch {
+                Ok(sketch) => drop(known.insert(new.path.clone(), Arc::new(new.into_cached(sketch)))),
+                Err(error) if is_deleted(&error, &new.path) => drop(known.remove(&new.path)),
+                Err(error) => {
+                    known.extend(new.cached.map(|before| (new.path.clone(), before)));
+                    unreadable.push(UnreadablePath { path: new.path, reason: error.to_string() });
+                }
+            }
+        }
+        read_middles(&mut known);
+        let named = known.iter().filter_map(|(path, known)| match known.contents {
+            FileContents::Unreadable(why) => Some(UnreadablePath { path: path.clone(), reason: why.to_owned() }),
+            FileContents::Conversation(_) | FileContents::Empty => None,
+        });
+        unreadable.extend(named);
+        self.files = known;
+        CatalogScan { conversations: self.listed(), unreadable, files_read: read }
+    }
+
+    /// What the last look showed, where the next one came to nothing.
+    pub fn last_scan(&self, why: &str) -> CatalogScan {
+        let unreadable = vec![UnreadablePath { path: self.projects.clone(), reason: why.to_owned() }];
+        CatalogScan { conversations: self.listed(), unreadable, files_read: 0 }
+    }
+
+    /// One conversation. Only if it is not where it was is everything looked at.
+    ///
+    /// # Errors
+    /// Why it cannot be said whether it is there.
+    pub fn find(&mut self, id: Uuid) -> Result<Option<Arc<CatalogEntry>>, String> {
+        let known = self.files.values().filter_map(|known| known.conversation()).filter(|known| known.id == id);
+        let newest = known.max_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
+        if let Some(known) = newest.filter(|known| known.path.is_file()) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let look = self.scan();
+        if let Some(found) = look.conversations.into_iter().find(|found| found.id == id) {
+            return Ok(Some(found));
+        }
+        // It is this file, or may be in this directory.
+        let hidden =
+            look.unreadable.into_iter().find(|one| conversation_id_of(&one.path).is_none_or(|named| named == id));
+        hidden.map_or(Ok(None), |hidden| Err(hidden.reason))
+    }
+
+    /// Every file that has this conversation's name, wherever it was copied to.
+    ///
+    /// # Errors
+    /// If there is none to be seen, and some directory could not be read.
+    pub fn copies(&self, id: Uuid) -> Result<Vec<PathBuf>, String> {
+        let TranscriptDirectoryListing { files, unreadable } = TranscriptDirectoryListing::read(&self.projects);
+        let copies: Vec<_> = files.into_iter().filter(|(named, _)| *named == id).map(|(_, path)| path).collect();
+        match unreadable.into_iter().next() {
+            Some(unreadable) if copies.is_empty() => Err(unreadable.reason),
+            _ => Ok(copies),
+        }
+    }
+
+    /// Newest first. A conversation that was copied to another project counts where it was used last.
+    fn listed(&self) -> Vec<Arc<CatalogEntry>> {
+        let mut found: Vec<_> = self.files.values().filter_map(|known| known.conversation()).cloned().collect();
+        found.sort_by(|a, b| (b.modified, b.id, &b.path).cmp(&(a.modified, a.id, &a.path)));
+        let mut seen = HashSet::new();
+        found.retain(|conversation| seen.insert(conversation.id));
+        found
+    }
+}
+
+impl CachedFile {
+    fn conversation(&self) -> Option<&Arc<CatalogEntry>> {
+        match &self.contents {
+            FileContents::Conversation(conversation) => Some(conversation),
+            FileContents::Empty | FileContents::Unreadable(_) => None,
+        }
+    }
+
+    fn new(id: Uuid, path: &Path, modified: SystemTime, size: u64, scan: PartialScan) -> Self {
+        let outline = scan.listing();
+        let contents = if outline.is_sidechain {
+            FileContents::Empty
+        } else if !outline.has_records && size <= MAX_HEAD_READ_BYTES {
+            FileContents::Unreadable(NO_RECORDS_REASON)
+        } else if outline.title().is_some() {
+            let (path, given_title, tag) = (path.to_owned(), scan.custom_title(), scan.tag());
+            FileContents::Conversation(Arc::new(CatalogEntry {
+                id,
+                path,
+                modified,
+                size,
+                listing: outline,
+                custom_title: given_title,
+                tag,
+            }))
+        } else if size > MAX_HEAD_READ_BYTES {
+            FileContents::Unreadable(NO_PROMPT_REASON)
+        } else {
+            FileContents::Empty
+        };
+        Self { id, modified, size, scan, contents }
+    }
+}
+
+/// What has the name of a transcript, by the directories alone.
+struct TranscriptDirectoryListing {
+    files: Vec<(Uuid, PathBuf)>,
+    /// Directories that could not be read, or not to their end.
+    unreadable: Vec<UnreadablePath>,
+}
+
+impl TranscriptDirectoryListing {
+    fn read(projects: &Path) -> Self {
+        let mut listing = Self { files: Vec::new(), unreadable: Vec::new() };
+        for folder in listing.entries(projects) {
+            for path in listing.entries(&folder) {
+                listing.files.extend(conversation_id_of(&path).map(|id| (id, path)));
+            }
+        }
+        listing
+    }
+
+    fn entries(&mut self, directory: &Path) -> Vec<PathBuf> {
+        let mut paths = Vec::new();
+        let listed = std::fs::read_dir(directory).and_then(|mut entries| {
+            entries.try_for_each(|entry| {
+                paths.push(entry?.path());
+                Ok(())
+            })
+        });
+        match listed {
+            // What is not there or no directory holds no conversations, and that is all there is to say.
+            Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                self.unreadable.push(UnreadablePath { path: directory.to_owned(), reason: error.to_string() });
+            }
+            _ => {}
+        }
+        paths
+    }
+}
+
+/// The conversation that a file is named after.
+fn conversation_id_of(path: &Path) -> Option<Uuid> {
+    let id = path.file_stem()?.to_str().and_then(|stem| Uuid::try_parse(stem).ok())?;
+    path.extension().is_some_and(|extension| extension == "jsonl").then_some(id)
+}
+
+fn regular_file_metadata(path: &Path) -> io::Result<Metadata> {
+    let facts = std::fs::metadata(path)?;
+    if facts.is_file() { Ok(facts) } else { Err(regular_file::not_a_file_error()) }
+}
+
+fn is_deleted(error: &io::Error, path: &Path) -> bool {
+    let there = || path.symlink_metadata().map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |_| true);
+    error.kind() == io::ErrorKind::NotFound && !there()
+}
+
+/// A file that is new or has changed.
+struct ChangedFile {
+    id: Uuid,
+    path: PathBuf,
+    modified: SystemTime,
+    size: u64,
+    cached: Option<Arc<CachedFile>>,
+}
+
+impl ChangedFile {
+    fn read(&self) -> io::Result<PartialScan> {
+        let (file, facts) = regular_file::open_regular_file(&self.path)?;
+        // Only what was listed has begun in a way that is known for certain.
+        let before = self.cached.as_ref().filter(|before| before.conversation().is_some());
+        match before.map(|before| before.scan.extended(&file, &facts)).transpose()?.flatten() {
+            Some(grown) => Ok(grown),
+            None => PartialScan::read(&file, &facts),
+        }
+    }
+
+    fn into_cached(&self, sketch: PartialScan) -> CachedFile {
+        CachedFile::new(self.id, &self.path, self.modified, self.size, sketch)
+    }
+}
+
+/// Reads on between the ends of files, the newest first. What goes wrong there is tried again after the next look.
+fn read_middles(known: &mut HashMap<PathBuf, Arc<CachedFile>>) {
+    let mut unread: Vec<_> = known.iter().filter(|(_, known)| known.scan.unread_bytes() > 0).collect();
+    unread.sort_by(|a, b| (b.1.modified, a.0).cmp(&(a.1.modified, b.0)));
+    let mut left = MIDDLE_READ_BUDGET_BYTES;
+    let mut shares = Vec::new();
+    for (path, known) in unread {
+        // One file has a part of it only: were it one that cannot be read there, no other would ever get its turn.
+        let share = known.scan.unread_bytes().min(left).min(MIDDLE_READ_BUDGET_BYTES / READER_THREADS as u64);
+        left -= share;
+        if share > 0 {
+            shares.push((path.clone(), Arc::clone(known), share));
+        }
+    }
+    let read_on = |(path, known, share): &(PathBuf, Arc<CachedFile>, u64)| {
+        let (file, facts): (File, Metadata) = regular_file::open_regular_file(path)?;
+        known.scan.read_more(&file, &facts, *share)
+    };
+    for ((path, before, _), read) in read_in_parallel(shares, read_on) {
+        if let Ok(Some(sketch)) = read {
+            let CachedFile { id, modified, size, .. } = *before;
+            let read = CachedFile::new(id, &path, modified, size, sketch);
+            known.insert(path, Arc::new(read));
+        }
+    }
+}
+
+/// Does the same with many files, some at a time. One that makes the reader panic costs nothing but itself.
+fn read_in_parallel<T: Send, R: Send>(
+    all: Vec<T>,
+    read: impl Fn(&T) -> io::Result<R> + Sync,
+) -> Vec<(T, io::Result<R>)> {
+    let mut parts: Vec<Vec<T>> = (0..READER_THREADS.min(all.len())).map(|_| Vec::new()).collect();
+    for (at, one) in all.into_iter().enumerate() {
+        if let Some(part) = parts.get_mut(at % READER_THREADS) {
+            part.push(one);
+        }
+    }
+    let read_one = |one: T| {
+        let read = catch_unwind(AssertUnwindSafe(|| read(&one)))
+            .unwrap_or_else(|_| Err(io::Error::other(READER_PANIC_REASON)));
+        (one, read)
+    };
+    let read_part = |part: Vec<T>| part.into_iter().map(read_one).collect::<Vec<_>>();
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
+        readers.into_iter().flat_map(|reader| reader.join().unwrap_or_default()).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn write(configuration: &Path, folder: &str, id: u128, text: &str) -> PathBuf {
+        let folder = configuration.join("projects").join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(format!("{}.jsonl", Uuid::from_u128(id)));
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn begin(words: &str) -> String {
+        format!("{{\"type\":\"user\",\"uuid\":\"a\",\"cwd\":\"/p\",\"message\":{{\"content\":\"{words}\"}}}}\n")
+    }
+
+    fn names(look: &CatalogScan) -> Vec<&str> {
+        let mut names: Vec<_> = look.conversations.iter().filter_map(|found| found.listing.title()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn one_bad_file_hides_nobody() {
+        let home = tempfile::tempdir().unwrap();
+        let at = home.path();
+        assert!(ConversationCatalog::for_config_directory(at).scan().conversations.is_empty());
+        write(at, "-p", 1, &begin("one"));
+        write(at, "-q", 2, &begin("two"));
+        write(at, "-q", 3, "");
+        write(at, "-q", 4, "\0\u{1}\u{2}noise without an end");
+        write(at, "-q", 5, &begin("side").replace("\"uuid\"", "\"isSidechain\":true,\"uuid\""));
+        fs::write(at.join("projects/-q/notes.jsonl"), begin("no id")).unwrap();
+        fs::write(at.join("projects/loose.txt"), "x").unwrap();
+        fs::create_dir(at.join(format!("projects/-q/{}.jsonl", Uuid::from_u128(6)))).unwrap();
+        std::os::unix::fs::symlink("nowhere", at.join(format!("projects/-q/{}.jsonl", Uuid::from_u128(7)))).unwrap();
+        let look = ConversationCatalog::for_config_directory(at).scan();
+        assert_eq!(names(&look), ["one", "two"]);
+        let mut unreadable: Vec<_> = look.unreadable.iter().map(|one| (&one.path, one.reason.as_str())).collect();
+        unreadable.sort();
+        let why = |id: u128, why: &'static str| (at.join(format!("projects/-q/{}.jsonl", Uuid::from_u128(id))), why);
+        let expected =
+            [why(4, NO_RECORDS_REASON), why(6, "is not a file"), why(7, "No such file or directory (os error 2)")];
+        assert_eq!(unreadable, expected.iter().map(|(path, why)| (path, *why)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_conversation_is_found_where_it_was_or_where_it_went() {
+        let home = tempfile::tempdir().unwrap();
+        let mut conversations = ConversationCatalog::for_config_directory(home.path());
+        let id = Uuid::from_u128(1);
+        assert_eq!(conversations.find(id), Ok(None));
+        let path = write(home.path(), "-p", 1, &begin("one"));
+        assert_eq!(conversations.find(id).unwrap().unwrap().path, path);
+        // What is not read again: it is where it was.
+        fs::write(&path, "").unwrap();
+        assert_eq!(conversations.find(id).unwrap().unwrap().path, path);
+        fs::remove_file(&path).unwrap();
+        let elsewhere = write(home.path(), "-q", 1, &begin("one"));
+        assert_eq!(conversations.find(id).unwrap().unwrap().path, elsewhere);
+        fs::remove_file(elsewhere).unwrap();
+        assert_eq!(conversations.find(id), Ok(None));
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_read_again_and_what_is_gone_is_gone() {
+        let home = tempfile::tempdir().unwrap();
+        let one = write(home.path(), "-p", 1, &begin("one"));
+        write(home.path(), "-p", 2, &begin("two"));
+        let mut conversations = ConversationCatalog::for_config_directory(home.path());
+        assert_eq!(conversations.scan().files_read, 2);
+        assert_eq!(conversations.scan().files_read, 0);
+        let renamed = format!("{}{{\"type\":\"custom-title\",\"customTitle\":\"uno\"}}\n", begin("one"));
+        fs::write(&one, renamed).unwrap();
+        let look = conversations.scan();
+        assert_eq!((look.files_read, names(&look)), (1, vec!["two", "uno"]));
+        fs::remove_file(one).unwrap();
+        let look = conversations.scan();
+        assert_eq!((look.files_read, names(&look)), (0, vec!["two"]));
+    }
+
+    #[test]
+    fn a_copy_counts_once_where_it_was_used_last() {
+        let home = tempfile::tempdir().unwrap();
+        let old = write(home.path(), "-p", 1, &begin("old"));
+        write(home.path(), "-q", 1, &begin("new"));
+        let long_ago = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000);
+        File::options().write(true).open(old).unwrap().set_modified(long_ago).unwrap();
+        assert_eq!(names(&ConversationCatalog::for_config_directory(home.path()).scan()), ["new"]);
+    }
+
+    #[test]
+    fn long_files_are_read_at_both_ends_and_long_beginnings_further() {
+        let home = tempfile::tempdir().unwrap();
+        let filler = format!("{{\"type\":\"api-request-blob\",\"x\":\"{}\"}}\n", "y".repeat(100_000));
+        write(
+            home.path(),
+            "-p",
+            1,
+            &format!("{}{filler}{}", begin("one"), "{\"type\":\"ai-title\",\"aiTitle\":\"named\"}\n"),
+        );
+        write(home.path(), "-p", 2, &format!("{}{filler}", begin(&"long ".repeat(40_000))));
+        let look = ConversationCatalog::for_config_directory(home.path()).scan();
+        let names = names(&look);
+        assert_eq!(names.len(), 2);
+        assert!(names[0].starts_with("long long") && names[1] == "named", "{names:?}");
+        assert!(look.conversations.iter().all(|found| found.listing.working_directory.as_deref() == Some("/p")));
+    }
+
+    /// A line that says nothing to a list.
+    fn filler(bytes: usize) -> String {
+        format!("{{\"type\":\"api-request-blob\",\"x\":\"{}\"}}\n", "y".repeat(bytes))
+    }
+
+    fn append(path: &Path, text: &str) {
+        std::io::Write::write_all(&mut File::options().append(true).open(path).unwrap(), text.as_bytes()).unwrap();
+    }
+
+    fn note(kind: &str, field: &str, value: &str) -> String {
+        format!("{{\"type\":\"{kind}\",\"{field}\":\"{value}\"}}\n")
+    }
+
+    #[test]
+    fn what_was_noted_stays_noted_however_much_follows() {
+        let home = tempfile::tempdir().unwrap();
+        let title = |title: &str| note("custom-title", "customTitle", title);
+        let path = write(home.path(), "-p", 1, &(begin("one") + &title("A") + &filler(100_000)));
+        let mut conversations = ConversationCatalog::for_config_directory(home.path());
+        let look = |conversations: &mut ConversationCatalog| {
+            let found = conversations.scan().conversations.remove(0);
+            (found.listing.title().unwrap().to_owned(), found.custom_title.clone().unwrap(), found.tag.clone())
+        };
+        let was = |name: &str, tag: ConversationTag| (name.to_owned(), name.to_owned(), tag);
+        assert_eq!(look(&mut conversations), was("A", ConversationTag::Untagged));
+        append(&path, &(title("B") + &note("tag", "tag", "kept")));
+        let kept = ConversationTag::Tagged("kept".to_owned());
+        assert_eq!(look(&mut conversations), was("B", kept.clone()));
+        for _ in 0..3 {
+            append(&path, &filler(100_000));
+            assert_eq!(look(&mut conversations), was("B", kept.clone()));
+            assert_eq!(
+                look(&mut ConversationCatalog::for_config_directory(home.path())),
+                was("B", kept.clone()),
+                "at the first look as well"
+            );
+        }
+        // Half a line is nothing yet.
+        let [half, rest] = ["{\"type\":\"tag\",\"ta", "g\":\"\"}\n"];
+        append(&path, half);
+        assert_eq!(look(&mut conversations), was("B", kept));
+        append(&path, &(rest.to_owned() + &filler(100_000)));
+        assert_eq!(look(&mut conversations), was("B", ConversationTag::Untagged));
+        // Another file in its place.
+        fs::write(&path, begin("two") + &title("C") + &filler(900_000)).unwrap();
+        assert_eq!(look(&mut conversations), was("C", ConversationTag::Untagged));
+    }
+
+    #[test]
+    fn what_cannot_be_read_for_a_while_stays_as_it_was() {
+        let home = tempfile::tempdir().unwrap();
+        let file = write(home.path(), "-p", 1, &begin("one"));
+        write(home.path(), "-p", 2, &begin("two"));
+        write(home.path(), "-q", 3, &begin("three"));
+        let mut conversations = ConversationCatalog::for_config_directory(home.path());
+        let all = vec!["one", "three", "two"];
+        assert_eq!(names(&conversations.scan()), all);
+        let folder = file.parent().unwrap().to_owned();
+        for (path, neighbours) in
+            [(file, vec!["three", "two"]), (folder, vec!["three"]), (home.path().join("projects"), vec![])]
+        {
+            let aside = home.path().join("aside");
+            fs::rename(&path, &aside).unwrap();
+            // Nobody can follow it, whatever the permissions.
+            std::os::unix::fs::symlink(&path, &path).unwrap();
+            for _ in 0..2 {
+                let look = conversations.scan();
+                assert_eq!(names(&look), all, "{path:?}");
+                assert_eq!(look.unreadable.iter().map(|one| &one.path).collect::<Vec<_>>(), [&path]);
+            }
+            assert_eq!(names(&ConversationCatalog::for_config_directory(home.path()).scan()), neighbours);
+            fs::remove_file(&path).unwrap();
+            let look = conversations.scan();
+            assert_eq!((names(&look), &look.unreadable[..]), (neighbours, &[][..]), "what is not there is gone");
+            fs::rename(&aside, &path).unwrap();
+            assert_eq!(names(&conversations.scan()), all);
+        }
+        assert_eq!(names(&conversations.last_scan("no")), all);
+    }
+
+    #[test]
+    fn a_conversation_that_nobody_would_find_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let long = begin(&"long ".repeat(1_000_000));
+        let path = write(home.path(), "-p", 1, &("{\"type\":\"queue-operation\"}\n".to_owned() + &long));
+        write(home.path(), "-p", 2, &long);
+        let mut conversations = ConversationCatalog::for_config_directory(home.path());
+        let look = conversations.scan();
+        assert_eq!(
+            look.unreadable.iter().map(|one| one.reason.as_str()).collect::<Vec<_>>(),
+            [NO_PROMPT_REASON, NO_PROMPT_REASON]
+        );
+        append(&path, &note("custom-title", "customTitle", "named"));
+        let look = conversations.scan();
+        assert_eq!((names(&look), look.unreadable.len()), (vec!["named"], 1));
+    }
+
+    #[test]
+    fn a_file_that_makes_its_reader_fail_costs_nothing_but_itself() {
+        let read = read_in_parallel((0..20).collect(), |number: &i32| match number {
+            7 => panic!("this one"),
+            number => Ok(number * 2),
+        });
+        let mut read: Vec<_> =
+            read.into_iter().map(|(one, read)| (one, read.map_err(|error| error.to_string()))).collect();
+        read.sort();
+        let expected = |one: i32| if one == 7 { Err(READER_PANIC_REASON.to_owned()) } else { Ok(one * 2) };
+        assert_eq!(read, (0..20).map(|one| (one, expected(one))).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,109 @@
+//! Somebody else's lines, read in pieces: one that never ends takes bounded memory.
+
+use std::io::{self, BufRead};
+use std::ops::ControlFlow;
+
+/// A buffer that is larger is not kept for the next line.
+const MAX_RETAINED_CAPACITY_BYTES: usize = 1024 * 1024;
+
+/// What stands behind the last line break.
+#[derive(Debug, Default)]
+pub(super) struct PartialLine {
+    /// Its first bytes.
+    pub(super) start: Vec<u8>,
+    /// How long it is.
+    pub(super) length: u64,
+}
+
+/// The lines of these bytes, without their line breaks. The last one may be a piece, or nothing.
+pub(super) fn split_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(bytes);
+    std::iter::from_fn(move || {
+        let bytes = rest.take()?;
+        let Some(at) = memchr::memchr(b'\n', bytes) else { return Some(bytes) };
+        rest = bytes.get(at + 1..);
+        bytes.get(..at)
+    })
+}
+
+/// Hands out the lines of a file one by one, without their line breaks, until somebody has had enough: as many bytes of each as are
+/// wanted at most, and how long it is.
+pub(super) fn for_each_line(
+    file: &mut impl BufRead,
+    longest: usize,
+    mut hear: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+) -> io::Result<PartialLine> {
+    // The beginning of a line that did not fit into the reader's buffer.
+    let mut rest = PartialLine::default();
+    loop {
+        let available = match file.fill_buf() {
+            Ok(available) => available,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if available.is_empty() {
+            return Ok(rest);
+        }
+        let Some((line, _)) = memchr::memchr(b'\n', available).and_then(|at| available.split_at_checked(at)) else {
+            let used = available.len();
+            append_bounded(&mut rest.start, available, longest);
+            rest.length += used as u64;
+            file.consume(used);
+            continue;
+        };
+        let used = line.len() + 1;
+        let goes_on = if rest.length == 0 {
+            hear(line.get(..longest).unwrap_or(line), line.len() as u64)
+        } else {
+            append_bounded(&mut rest.start, line, longest);
+            let goes_on = hear(&rest.start, rest.length + line.len() as u64);
+            rest.start.clear();
+            rest.start.shrink_to(MAX_RETAINED_CAPACITY_BYTES);
+            rest.length = 0;
+            goes_on
+        };
+        file.consume(used);
+        if goes_on.is_break() {
+            return Ok(rest);
+        }
+    }
+}
+
+fn append_bounded(line: &mut Vec<u8>, piece: &[u8], longest: usize) {
+    let room = longest.saturating_sub(line.len());
+    line.extend_from_slice(piece.get(..room).unwrap_or(piece));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_the_same_whatever_the_buffer_and_long_ones_are_cut() {
+        for capacity in [1, 2, 3, 7, 100] {
+            let mut file = io::BufReader::with_capacity(capacity, &b"one\n\nsixteen letters.\nrest"[..]);
+            let mut heard = Vec::new();
+            let hear = |line: &[u8], length| {
+                heard.push((String::from_utf8(line.to_vec()).unwrap(), length));
+                ControlFlow::Continue(())
+            };
+            let rest = for_each_line(&mut file, 7, hear).unwrap();
+            assert_eq!(heard, [("one".to_owned(), 3), (String::new(), 0), ("sixteen".to_owned(), 16)], "{capacity}");
+            assert_eq!((&rest.start[..], rest.length), (&b"rest"[..], 4));
+        }
+    }
+
+    #[test]
+    fn who_has_had_enough_leaves_the_file_behind_that_line() {
+        let mut file = &b"one\ntwo\nthree"[..];
+        for_each_line(&mut file, 9, |_, _| ControlFlow::Break(())).unwrap();
+        assert_eq!(file, b"two\nthree");
+    }
+
+    #[test]
+    fn a_line_without_an_end_takes_bounded_memory() {
+        let mut endless = io::BufReader::new(io::Read::take(io::repeat(b'x'), 5_000_000));
+        let rest = for_each_line(&mut endless, 1000, |_, _| ControlFlow::Continue(())).unwrap();
+        assert_eq!((rest.start.len(), rest.length), (1000, 5_000_000));
+    }
+}

@@ -1,0 +1,232 @@
+//! What a list says of a conversation: how its transcript begins, and the notes in it.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use crate::wire::WireText;
+
+use super::metadata::{TranscriptMetadata, to_single_line};
+use super::{lines, message_tags};
+
+/// What a list says of a conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConversationListing {
+    /// What was said first.
+    pub first_prompt: Option<String>,
+    /// The branch that it was begun on.
+    pub git_branch: Option<String>,
+    /// The directory that it was begun in.
+    pub working_directory: Option<String>,
+    /// When it was begun, as the agent wrote it (RFC 3339).
+    pub created: Option<String>,
+    /// Whether it is another agent's: not a conversation with a person.
+    pub is_sidechain: bool,
+    /// Whether any of it is a record.
+    pub has_records: bool,
+    /// What notes say of the whole of it.
+    pub metadata: TranscriptMetadata,
+}
+
+impl ConversationListing {
+    /// From the first bytes of a transcript. The last line may be a piece; it is left out unless it is a whole record.
+    pub fn from_head(head: &[u8]) -> Self {
+        let mut outline = Self::default();
+        let mut command = None;
+        // Some editors put a mark before the first letter.
+        let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
+        for (at, line) in lines::split_lines(head).enumerate() {
+            if !outline.is_complete()
+                && let Ok(line) = serde_json::from_slice::<ListedRecord<'_>>(line)
+            {
+                outline.read_record(&line, at == 0, &mut command);
+            }
+            outline.metadata.read_line(line);
+        }
+        outline.first_prompt = outline.first_prompt.or(command);
+        outline
+    }
+
+    /// What a person would call it. `None` if nothing was ever said in it.
+    pub fn title(&self) -> Option<&str> {
+        let TranscriptMetadata { custom_title: title, ai_title: own_title, last_prompt, summary, tag: _ } =
+            &self.metadata;
+        [title, own_title, last_prompt, summary, &self.first_prompt]
+            .into_iter()
+            .find_map(|name| name.as_deref().filter(|name| !name.trim().is_empty()))
+    }
+
+    /// Whether nothing but notes can add to it.
+    fn is_complete(&self) -> bool {
+        self.first_prompt.is_some() && self.working_directory.is_some() && self.created.is_some()
+    }
+
+    fn read_record(&mut self, line: &ListedRecord<'_>, first: bool, command: &mut Option<String>) {
+        self.has_records = true;
+        self.is_sidechain |= first && line.sidechain == Some(true);
+        let or = |slot: &mut Option<String>, value: &Option<WireText<'_>>| {
+            if slot.is_none() {
+                *slot = value.as_ref().filter(|value| !value.is_empty()).map(|value| value.to_string());
+            }
+        };
+        or(&mut self.working_directory, &line.cwd);
+        or(&mut self.git_branch, &line.branch);
+        or(&mut self.created, &line.timestamp);
+        let hidden = line.meta == Some(true) || line.summary_of_all == Some(true);
+        if &*line.label != "user" || hidden || self.first_prompt.is_some() {
+            return;
+        }
+        let texts =
+            line.message.as_ref().and_then(|message| message.content).map(|content| message_texts(content.get()));
+        for text in texts.unwrap_or_default() {
+            if let Some(name) = message_tags::slash_command(&text) {
+                command.get_or_insert_with(|| to_single_line(name));
+            } else if let Some(typed) = message_tags::shell_command(&text) {
+                self.first_prompt = Some(to_single_line(&format!("! {}", typed.trim())));
+            } else if !text.trim().is_empty() && !is_agent_generated(&text) {
+                self.first_prompt = Some(to_single_line(&text));
+            }
+            if self.first_prompt.is_some() {
+                return;
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ListedRecord<'a> {
+    #[serde(rename = "type", borrow)]
+    label: WireText<'a>,
+    #[serde(rename = "isSidechain", default)]
+    sidechain: Option<bool>,
+    #[serde(rename = "isMeta", default)]
+    meta: Option<bool>,
+    #[serde(rename = "isCompactSummary", default)]
+    summary_of_all: Option<bool>,
+    #[serde(borrow, default)]
+    cwd: Option<WireText<'a>>,
+    #[serde(rename = "gitBranch", borrow, default)]
+    branch: Option<WireText<'a>>,
+    #[serde(borrow, default)]
+    timestamp: Option<WireText<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+/// The texts of a message, unless it holds what tools gave back.
+fn message_texts(content: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, default)]
+        text: Option<WireText<'a>>,
+        #[serde(default)]
+        tool_use_id: Option<IgnoredAny>,
+    }
+    if let Ok(WireText(text)) = serde_json::from_str(content) {
+        return vec![text.into_owned()];
+    }
+    let blocks: Vec<Block<'_>> = serde_json::from_str(content).unwrap_or_default();
+    if blocks.iter().any(|block| block.tool_use_id.is_some()) {
+        return Vec::new();
+    }
+    blocks.into_iter().filter_map(|block| block.text).map(|text| text.0.into_owned()).collect()
+}
+
+/// Whether the agent, not a person, wrote these words: `<tag>…`, or that the turn was interrupted.
+fn is_agent_generated(text: &str) -> bool {
+    let text = text.trim_start();
+    let tag = text.strip_prefix('<').and_then(|rest| rest.split_once('>')).is_some_and(|(tag, _)| {
+        tag.starts_with(|c: char| c.is_ascii_lowercase())
+            && tag.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ' ' | '=' | '"' | '\''))
+    });
+    tag || text.starts_with("[Request interrupted by user")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outline(lines: &[&str]) -> ConversationListing {
+        ConversationListing::from_head(lines.join("\n").as_bytes())
+    }
+
+    const BEGIN: &str = r#"{"type":"user","uuid":"a","cwd":"/p","gitBranch":"main","timestamp":"2026-01-02T03:04:05Z","message":{"content":[{"type":"text","text":"first\n  words"}]}}"#;
+
+    #[test]
+    fn a_list_knows_where_and_when_it_began_and_with_which_words() {
+        let outline = outline(&[r#"{"type":"queue-operation","timestamp":"2026-01-01T00:00:00Z"}"#, BEGIN]);
+        assert_eq!(outline.working_directory.as_deref(), Some("/p"));
+        assert_eq!(outline.git_branch.as_deref(), Some("main"));
+        assert_eq!(outline.created.as_deref(), Some("2026-01-01T00:00:00Z"));
+        assert_eq!(outline.title(), Some("first words"));
+    }
+
+    #[test]
+    fn the_last_title_that_somebody_gave_counts_most() {
+        let mut lines =
+            vec![BEGIN, r#"{"type":"summary","summary":"old"}"#, r#"{"type":"last-prompt","lastPrompt":"last"}"#];
+        assert_eq!(outline(&lines).title(), Some("last"));
+        lines.push(r#"{"type":"ai-title","aiTitle":"own","sessionId":"s"}"#);
+        assert_eq!(outline(&lines).title(), Some("own"));
+        lines.push(r#"{"type":"custom-title","customTitle":"mine","sessionId":"s"}"#);
+        lines.push(r#"{"type":"custom-title","customTitle":"mine at last","sessionId":"s"}"#);
+        lines.push(BEGIN);
+        assert_eq!(outline(&lines).title(), Some("mine at last"));
+    }
+
+    #[test]
+    fn words_that_nobody_said_are_no_title() {
+        let said = |content: &str| {
+            outline(&[&format!(r#"{{"type":"user","uuid":"a","message":{{"content":{content}}}}}"#), BEGIN])
+                .first_prompt
+                .unwrap()
+        };
+        for content in [
+            r#""<local-command-stdout>x</local-command-stdout>""#,
+            r#""<ide_opened_file>/a</ide_opened_file>""#,
+            r#""[Request interrupted by user]""#,
+            r#"[{"type":"tool_result","tool_use_id":"t","content":"x"}]"#,
+            r#""<command-name>/clear</command-name>""#,
+            r#"[{"type":"image"}]"#,
+            r#""  ""#,
+        ] {
+            assert_eq!(said(content), "first words", "{content}");
+        }
+        assert_eq!(said(r#""<bash-input>ls -l</bash-input>""#), "! ls -l");
+        assert_eq!(said(r#""<3 this""#), "<3 this");
+        // A command is better than nothing.
+        let command = r#"{"type":"user","uuid":"a","message":{"content":"<command-name>/review</command-name>"}}"#;
+        assert_eq!(outline(&[command]).title(), Some("/review"));
+        assert_eq!(outline(&[r#"{"type":"queue-operation"}"#]).title(), None);
+    }
+
+    #[test]
+    fn a_long_prompt_is_cut_between_characters() {
+        let line = format!(r#"{{"type":"user","uuid":"a","message":{{"content":"{}"}}}}"#, "é".repeat(500));
+        let shown = outline(&[&line]).first_prompt.unwrap();
+        assert!(shown.starts_with('é') && shown.ends_with('…') && shown.chars().count() < 500, "{shown}");
+    }
+
+    #[test]
+    fn pieces_of_lines_and_noise_are_passed_over() {
+        let text = format!("{BEGIN}\n{{\"type\":\"custom-title\",\"customTitle\":\"x\"}}\n\u{0}noise\n");
+        for cut in 0..text.len() {
+            let _ = ConversationListing::from_head(&text.as_bytes()[..cut]);
+        }
+        let outline = ConversationListing::from_head(&text.as_bytes()[BEGIN.len() / 2..]);
+        assert_eq!((outline.title(), outline.working_directory.as_deref()), (Some("x"), None));
+    }
+
+    #[test]
+    fn another_agents_file_is_told_by_its_first_line() {
+        let side = BEGIN.replace(r#""uuid""#, r#""isSidechain":true,"uuid""#);
+        assert!(outline(&[&side]).is_sidechain);
+        assert!(!outline(&[BEGIN, &side]).is_sidechain);
+    }
+}

@@ -1,0 +1,419 @@
+//! One transcript, as it was when it was opened: places, not contents.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, Seek as _, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_driver::{
+    AbandonedTurn, DriverEvent, LoadedTurn, Transcript, TranscriptStoreError, TurnIndexEntry, TurnOrigin,
+};
+use uuid::Uuid;
+
+use super::abandoned_turns::{AbandonedSpan, find_abandoned_turns};
+use super::branch_leaf;
+use super::sub_agent_files::SubAgentFiles;
+use super::{
+    CatalogEntry, IndexedRecord, RecordChain, RecordId, RecordKind, SubAgentQuery, SubAgentTranscript, TranscriptIndex,
+    TurnSpan, regular_file, replay_turn,
+};
+
+/// How many links the indices have together that are kept, so that a file that has grown is not read from its beginning. One
+/// takes about a hundred bytes.
+const MAX_CACHED_RECORDS: usize = 500_000;
+
+/// How many of those are kept beside them that are only opened in passing.
+const MAX_SCANNED_INDICES: usize = 4;
+
+/// How much before the end of an index must be as it was for the rest to be believed.
+const COMPARED_TAIL_BYTES: u64 = 512;
+
+/// How many places of one kind of damage are named; the others are counted.
+const MAX_REPORTED_LINES: usize = 16;
+
+/// The indices that were used last, the newest first.
+#[derive(Debug, Default)]
+pub(super) struct IndexCache {
+    retained: Vec<CachedIndex>,
+    scanned: Vec<CachedIndex>,
+}
+
+#[derive(Debug)]
+struct CachedIndex {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+    /// The last bytes that were read.
+    last_bytes: Vec<u8>,
+    index: Arc<TranscriptIndex>,
+}
+
+/// How a book is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CachePolicy {
+    /// By somebody who is going to open it again.
+    Retain,
+    /// By somebody who opens all of them: none that stays leaves for it.
+    Scan,
+}
+
+impl IndexCache {
+    /// Takes what is known of a file, if it is the same file and has only grown. Says how it was opened before.
+    fn take(&mut self, path: &Path, file: &File, facts: &Metadata) -> Option<(CachePolicy, TranscriptIndex)> {
+        let of = |kept: &[CachedIndex]| kept.iter().position(|kept| kept.path == path);
+        let (opened, kept) = match (of(&self.retained), of(&self.scanned)) {
+            (Some(at), _) => (CachePolicy::Retain, self.retained.remove(at)),
+            (None, Some(at)) => (CachePolicy::Scan, self.scanned.remove(at)),
+            (None, None) => return None,
+        };
+        let same = kept.identity == (facts.dev(), facts.ino())
+            && kept.index.resume_offset() <= facts.len()
+            && regular_file::read_bytes_before(file, kept.index.resume_offset(), COMPARED_TAIL_BYTES)
+                .is_ok_and(|last| last == kept.last_bytes);
+        same.then(|| (opened, Arc::unwrap_or_clone(kept.index)))
+    }
+
+    fn insert(
+        &mut self,
+        path: &Path,
+        file: &File,
+        facts: &Metadata,
+        index: &Arc<TranscriptIndex>,
+        opening: CachePolicy,
+    ) {
+        let Ok(last) = regular_file::read_bytes_before(file, index.resume_offset(), COMPARED_TAIL_BYTES) else {
+            return;
+        };
+        let kept = CachedIndex {
+            path: path.to_owned(),
+            identity: (facts.dev(), facts.ino()),
+            last_bytes: last,
+            index: Arc::clone(index),
+        };
+        let (all, most) = match opening {
+            CachePolicy::Retain => (&mut self.retained, usize::MAX),
+            CachePolicy::Scan => (&mut self.scanned, MAX_SCANNED_INDICES),
+        };
+        // Somebody may have opened the same one meanwhile.
+        all.retain(|other| other.path != path);
+        all.insert(0, kept);
+        all.truncate(most);
+        while all.len() > 1 && cached_record_count(all) > MAX_CACHED_RECORDS {
+            all.pop();
+        }
+    }
+}
+
+/// What there is room for counts: that is what they take.
+fn cached_record_count(kept: &[CachedIndex]) -> usize {
+    kept.iter().map(|kept| kept.index.records.capacity()).sum()
+}
+
+/// One transcript.
+pub(super) struct OpenTranscript {
+    file: File,
+    directory: PathBuf,
+    sub_agents: SubAgentFiles,
+    index: Arc<TranscriptIndex>,
+    chain: RecordChain,
+    spans: Vec<TurnSpan>,
+    turns: Vec<TurnIndexEntry>,
+    abandoned_spans: Vec<AbandonedSpan>,
+    abandoned: Vec<AbandonedTurn>,
+    damage: Vec<String>,
+    /// Which record tells of a sub-agent first, as positions in the index.
+    first_mentions: HashMap<RecordId, usize>,
+}
+
+impl OpenTranscript {
+    pub(super) fn open(found: &CatalogEntry, shelf: &Mutex<IndexCache>, opening: CachePolicy) -> io::Result<Self> {
+        let (file, facts) = regular_file::open_regular_file(&found.path)?;
+        let shelf = || shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, index) = shelf().take(&found.path, &file, &facts).unzip();
+        let mut index = index.unwrap_or_default();
+        let mut rest = BufReader::with_capacity(256 * 1024, &file);
+        rest.seek(SeekFrom::Start(index.resume_offset()))?;
+        index.extend(&mut rest)?;
+        let index = Arc::new(index);
+        let opening = if before == Some(CachePolicy::Retain) { CachePolicy::Retain } else { opening };
+        shelf().insert(&found.path, &file, &facts, &index, opening);
+        let chain = RecordChain::from_index(&index);
+        let spans = chain.turn_spans(&index);
+        let strayed = find_abandoned_turns(&index, &chain, &spans);
+        let mut book = Self {
+            directory: PathBuf::from(found.listing.working_directory.as_deref().unwrap_or("/")),
+            sub_agents: SubAgentFiles::for_transcript(&found.path),
+            damage: damage(&index, &chain),
+            turns: Vec::new(),
+            abandoned: Vec::new(),
+            abandoned_spans: strayed,
+            first_mentions: first_sub_agent_mentions(&index, &chain, &spans),
+            file,
+            index,
+            chain,
+            spans,
+        };
+        book.turns = book.spans.iter().map(|span| book.index_entry(&book.chain, span)).collect();
+        let stray = |it: &AbandonedSpan| AbandonedTurn {
+            turn: book.index_entry(&it.chain, &it.span),
+            fork_index: it.fork_index,
+        };
+        book.abandoned = book.abandoned_spans.iter().map(stray).collect();
+        Ok(book)
+    }
+
+    fn index_entry(&self, chain: &RecordChain, span: &TurnSpan) -> TurnIndexEntry {
+        let agents = chain.positions_of(span).iter().filter_map(|at| self.first_sub_agent_at(*at));
+        let agents: u64 = agents.map(|agent| self.sub_agents.size_bytes(agent)).sum();
+        TurnIndexEntry {
+            id: span.turn_id,
+            message_id: span.message_id,
+            is_command: span.is_command,
+            is_complete: span.is_complete,
+            record_count: chain.count_activity(&self.index, span),
+            size_bytes: chain.size_bytes(&self.index, span) + agents,
+        }
+    }
+
+    /// What is to be noted in the file so that the next agent goes on with the conversation, if it would not.
+    pub(super) fn leaf_correction_record(&self, conversation: Uuid) -> Option<String> {
+        let leaf = branch_leaf::find_leaf_correction(&self.index, &self.chain)?;
+        let said = self.spans.last().map(|span| self.load_turn(&self.chain, span).origin);
+        let prompt = match said {
+            Some(TurnOrigin::User { text, .. }) => super::metadata::to_single_line(&text),
+            _ => String::new(),
+        };
+        Some(branch_leaf::last_prompt_record(leaf, &prompt, conversation))
+    }
+
+    fn load_turn_range(&self, places: Range<usize>) -> Vec<LoadedTurn> {
+        self.spans.get(places).unwrap_or_default().iter().map(|span| self.load_turn(&self.chain, span)).collect()
+    }
+
+    fn load_turn(&self, chain: &RecordChain, span: &TurnSpan) -> LoadedTurn {
+        let links = chain.positions_of(span);
+        // Each of them once in the whole conversation, however it is paged: its transcript is all that it did.
+        let new = links.iter().filter_map(|at| self.first_sub_agent_at(*at)).collect();
+        let new: RefCell<HashSet<RecordId>> = RefCell::new(new);
+        let unnamed: RefCell<HashSet<RecordId>> = RefCell::default();
+        let sub_agent = |asked: SubAgentQuery<'_>| {
+            let agent = match asked {
+                SubAgentQuery::ById(id) => new.borrow_mut().take(&RecordId::from_name(id))?,
+                SubAgentQuery::ByCall { .. } => {
+                    let is_named = |agent| self.first_mentions.contains_key(&agent);
+                    let made =
+                        self.sub_agents.find_by_call(asked, is_named, |agent| unnamed.borrow().contains(&agent))?;
+                    unnamed.borrow_mut().insert(made);
+                    made
+                }
+            };
+            let id = self.sub_agents.id(agent)?.to_owned();
+            Some(SubAgentTranscript { id, transcript: self.sub_agents.read_transcript(agent)? })
+        };
+        let mut lost = 0;
+        // What nobody sees is not even read: some of it is as large as the whole system prompt.
+        let shown =
+            links.iter().filter_map(|at| self.index.records.get(*at)).filter(|link| link.kind != RecordKind::Hidden);
+        let lines = shown.filter_map(|link| {
+            let line = read_record_line(&self.file, link);
+            lost += usize::from(line.is_none());
+            Some((link.kind, line?))
+        });
+        let mut told = replay_turn(&self.directory, lines, span.continues_in_next, &sub_agent);
+        lost += told.skipped_records;
+        if lost > 0 {
+            let end = told.events.len().saturating_sub(1);
+            told.events.insert(end, DriverEvent::Notice(missing_records_notice(lost)));
+        }
+        LoadedTurn {
+            id: span.turn_id,
+            origin: told.origin,
+            started_at: told.started_at,
+            ended_at: told.ended_at,
+            events: told.events,
+        }
+    }
+
+    /// The sub-agents that a record is the first to tell of.
+    fn first_sub_agent_at(&self, at: usize) -> Option<RecordId> {
+        let place = self.index.sub_agents.binary_search_by_key(&at, |(place, _)| *place).ok()?;
+        let (_, agent) = self.index.sub_agents.get(place)?;
+        (self.first_mentions.get(agent) == Some(&at)).then_some(*agent)
+    }
+}
+
+impl Transcript for OpenTranscript {
+    fn turns(&self) -> &[TurnIndexEntry] {
+        &self.turns
+    }
+
+    fn load_turns(
+        self: Arc<Self>,
+        places: Range<usize>,
+    ) -> BoxFuture<'static, Result<Vec<LoadedTurn>, TranscriptStoreError>> {
+        read_blocking(move || self.load_turn_range(places))
+    }
+
+    fn abandoned_turns(&self) -> &[AbandonedTurn] {
+        &self.abandoned
+    }
+
+    fn load_abandoned_turn(
+        self: Arc<Self>,
+        place: usize,
+    ) -> BoxFuture<'static, Result<Option<LoadedTurn>, TranscriptStoreError>> {
+        read_blocking(move || self.abandoned_spans.get(place).map(|stray| self.load_turn(&stray.chain, &stray.span)))
+    }
+
+    fn describe_damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>> {
+        async move {
+            let examine = Arc::clone(&self);
+            let sub_agents = tokio::task::spawn_blocking(move || examine.sub_agents.damage()).await;
+            let sub_agents = sub_agents.unwrap_or_else(|error| vec![format!("the sub-agents' transcripts: {error}")]);
+            self.damage.iter().cloned().chain(sub_agents).collect()
+        }
+        .boxed()
+    }
+}
+
+/// Reads where it may block.
+fn read_blocking<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> BoxFuture<'static, Result<T, TranscriptStoreError>> {
+    let read = tokio::task::spawn_blocking(read);
+    async move {
+        read.await.map_err(|error| match error.is_panic() {
+            // It would do so again.
+            true => TranscriptStoreError::Unreadable(error.to_string()),
+            false => TranscriptStoreError::Failed(error.to_string()),
+        })
+    }
+    .boxed()
+}
+
+/// Only what belongs to a turn can tell of anything.
+fn first_sub_agent_mentions(
+    index: &TranscriptIndex,
+    chain: &RecordChain,
+    spans: &[TurnSpan],
+) -> HashMap<RecordId, usize> {
+    let mut first = HashMap::new();
+    if index.sub_agents.is_empty() {
+        return first;
+    }
+    let from = spans.first().map_or(usize::MAX, |span| span.range.start);
+    let told: HashSet<&usize> = chain.positions.iter().skip(from).collect();
+    for (at, agent) in &index.sub_agents {
+        if told.contains(at) {
+            first.entry(*agent).or_insert(*at);
+        }
+    }
+    first
+}
+
+/// The line of a record, if it is still there.
+fn read_record_line(file: &File, link: &IndexedRecord) -> Option<Vec<u8>> {
+    let length = link.byte_range.end.saturating_sub(link.byte_range.start);
+    let mut line = vec![0; usize::try_from(length).ok()?];
+    file.read_exact_at(&mut line, link.byte_range.start).ok()?;
+    let now = IndexedRecord::parse(&line, link.line_number.into(), link.byte_range.clone()).ok()??;
+    (now.record.id == link.id && now.record.kind == link.kind).then_some(line)
+}
+
+fn missing_records_notice(records: usize) -> String {
+    match records {
+        1 => "A record of this turn could not be read.".to_owned(),
+        records => format!("{records} records of this turn could not be read."),
+    }
+}
+
+/// What is wrong with a transcript, in sentences.
+fn damage(index: &TranscriptIndex, chain: &RecordChain) -> Vec<String> {
+    let mut damage: Vec<String> =
+        index.damage.first_damaged.iter().map(|(number, what)| format!("line {number} {what}")).collect();
+    let unnamed = index.damage.damaged_lines.saturating_sub(damage.len() as u64);
+    if unnamed > 0 {
+        damage.push(format!("{unnamed} further lines are damaged"));
+    }
+    let mut say = |places: &[usize], what: &str| {
+        let lines = places.iter().take(MAX_REPORTED_LINES).filter_map(|at| index.records.get(*at));
+        damage.extend(lines.map(|link| format!("line {} {what}", link.line_number)));
+        if places.len() > MAX_REPORTED_LINES {
+            damage.push(format!("{} further lines: each {what}", places.len() - MAX_REPORTED_LINES));
+        }
+    };
+    say(&chain.missing_parents, "hangs from a record that is not there");
+    say(&chain.duplicate_ids, "has a name that another record has");
+    if index.damage.partial_line_bytes > 0 {
+        damage.push(format!("{} bytes at the end are no whole record", index.damage.partial_line_bytes));
+    }
+    if chain.has_cycle {
+        damage.push("the records run in a circle, so that the beginning is missing".to_owned());
+    }
+    damage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(home: &Path, name: &str) -> CatalogEntry {
+        let path = home.join(name);
+        std::fs::write(&path, "{\"type\":\"user\",\"uuid\":\"a\",\"message\":{\"content\":\"hi\"}}\n").unwrap();
+        let (id, modified, size) = (uuid::Uuid::nil(), std::time::SystemTime::UNIX_EPOCH, 0);
+        let (outline, given_title, tag) = Default::default();
+        CatalogEntry { id, path, modified, size, listing: outline, custom_title: given_title, tag }
+    }
+
+    #[test]
+    fn who_opens_everything_takes_nobodys_place() {
+        let home = tempfile::tempdir().unwrap();
+        let shelf = Mutex::new(IndexCache::default());
+        let books = ["one", "two", "three"].map(|name| found(home.path(), name));
+        let open = |at: usize, opening| drop(OpenTranscript::open(&books[at], &shelf, opening).unwrap());
+        let names = || {
+            let shelf = shelf.lock().unwrap();
+            let name = |kept: &CachedIndex| kept.path.file_name().unwrap().to_string_lossy().into_owned();
+            [&shelf.retained, &shelf.scanned].map(|kept| kept.iter().map(name).collect::<Vec<_>>().join(" "))
+        };
+        open(0, CachePolicy::Retain);
+        open(1, CachePolicy::Retain);
+        open(2, CachePolicy::Scan);
+        assert_eq!(names(), ["two one", "three"]);
+        open(0, CachePolicy::Scan);
+        assert_eq!(names(), ["one two", "three"], "somebody else is going to open it again");
+        open(2, CachePolicy::Retain);
+        assert_eq!(names(), ["three one two", ""]);
+    }
+
+    #[test]
+    fn the_shelf_holds_so_many_links_and_one_book_at_least() {
+        let home = tempfile::tempdir().unwrap();
+        let mut shelf = IndexCache::default();
+        let index = |links: usize| {
+            let mut index = TranscriptIndex::default();
+            index.records.reserve_exact(links);
+            Arc::new(index)
+        };
+        let mut keep = |name: &str, links: usize, opening| {
+            let path = found(home.path(), name).path;
+            let (file, facts) = regular_file::open_regular_file(&path).unwrap();
+            shelf.insert(&path, &file, &facts, &index(links), opening);
+            (shelf.retained.len(), shelf.scanned.len())
+        };
+        assert_eq!(keep("a", MAX_CACHED_RECORDS / 2, CachePolicy::Retain), (1, 0));
+        assert_eq!(keep("b", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0));
+        assert_eq!(keep("b", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0), "the same once more");
+        assert_eq!(keep("c", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0), "the oldest one leaves");
+        for name in ["d", "e", "f", "g", "h", "i"] {
+            keep(name, 1, CachePolicy::Scan);
+        }
+        assert_eq!(keep("j", MAX_CACHED_RECORDS * 2, CachePolicy::Retain), (1, MAX_SCANNED_INDICES));
+    }
+}

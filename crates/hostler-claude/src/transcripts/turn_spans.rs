@@ -1,0 +1,110 @@
+//! The conversation, cut into turns.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use uuid::Uuid;
+
+use super::index::TranscriptIndex;
+use super::record::{IndexedRecord, RecordId, RecordKind};
+use super::record_chain::RecordChain;
+
+/// One turn: a stretch of the conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnSpan {
+    /// Its id, the same whenever the transcript is read.
+    pub turn_id: Uuid,
+    /// The message that began it, by its record; `None` if the agent began it by itself, or if it goes on behind words into the
+    /// turn before, which have no record of their own.
+    pub message_id: Option<Uuid>,
+    /// Whether that is a command for the agent itself.
+    pub is_command: bool,
+    /// Its records, as positions in [`Chain::links`].
+    pub range: Range<usize>,
+    /// Whether nothing more will be said in it, as far as the file shows.
+    pub is_complete: bool,
+    /// Whether somebody's words in the middle of it ended it; the answer goes on in the next one.
+    pub continues_in_next: bool,
+}
+
+impl RecordChain {
+    /// Where the turns begin and end. What stands before the first prompt belongs to no turn.
+    pub fn turn_spans(&self, index: &TranscriptIndex) -> Vec<TurnSpan> {
+        let mut spans: Vec<TurnSpan> = Vec::new();
+        // Where the conversation was shortened, if nothing was said since.
+        let mut shortened = None;
+        let folded: HashMap<usize, RecordId> = index.folded_messages.iter().copied().collect();
+        for (at, place) in self.positions.iter().enumerate() {
+            let Some(link) = index.records.get(*place) else { continue };
+            if link.kind.starts_turn() {
+                let from = move_compaction_to_next(&mut spans, shortened.take()).unwrap_or(at);
+                if let Some(before) = spans.last_mut() {
+                    before.continues_in_next =
+                        matches!(link.kind, RecordKind::QueuedPrompt | RecordKind::Steer) && !before.is_complete;
+                    before.is_complete = true;
+                }
+                let message = match link.kind {
+                    RecordKind::QueuedPrompt => Some(folded.get(place).copied().unwrap_or(link.id)),
+                    RecordKind::Prompt | RecordKind::Command => Some(link.id),
+                    _ => None,
+                };
+                let message = message.map(RecordId::uuid);
+                let command = link.kind == RecordKind::Command;
+                let (turn, links) = (link.id.turn_id(), from..at + 1);
+                spans.push(TurnSpan {
+                    turn_id: turn,
+                    message_id: message,
+                    is_command: command,
+                    range: links,
+                    is_complete: false,
+                    continues_in_next: false,
+                });
+                continue;
+            }
+            match link.kind {
+                RecordKind::CompactBoundary => shortened = Some(at),
+                RecordKind::CompactSummary | RecordKind::Hidden => {}
+                _ => shortened = None,
+            }
+            if let Some(span) = spans.last_mut() {
+                span.range.end = at + 1;
+                if link.kind.is_message() {
+                    span.is_complete = link.ends_turn;
+                }
+            }
+        }
+        spans
+    }
+
+    /// The places of a turn's records in the index.
+    pub(super) fn positions_of(&self, span: &TurnSpan) -> &[usize] {
+        self.positions.get(span.range.clone()).unwrap_or_default()
+    }
+
+    /// How many records there are of what was said and done in a turn.
+    pub(super) fn count_activity(&self, index: &TranscriptIndex, span: &TurnSpan) -> usize {
+        self.records_of(index, span).filter(|link| link.kind.is_activity()).count()
+    }
+
+    /// How many bytes the records of a turn are that are told.
+    pub(super) fn size_bytes(&self, index: &TranscriptIndex, span: &TurnSpan) -> u64 {
+        let told = self.records_of(index, span).filter(|link| link.kind != RecordKind::Hidden);
+        told.map(|link| link.byte_range.end.saturating_sub(link.byte_range.start)).sum()
+    }
+
+    fn records_of<'a>(
+        &'a self,
+        index: &'a TranscriptIndex,
+        span: &TurnSpan,
+    ) -> impl Iterator<Item = &'a IndexedRecord> {
+        self.positions_of(span).iter().filter_map(|place| index.records.get(*place))
+    }
+}
+
+/// A conversation that is shortened between two turns is shortened for the second one, which may be the order to do it.
+fn move_compaction_to_next(spans: &mut [TurnSpan], boundary: Option<usize>) -> Option<usize> {
+    let boundary = boundary?;
+    let before = spans.last_mut()?;
+    before.range.end = boundary;
+    Some(boundary)
+}

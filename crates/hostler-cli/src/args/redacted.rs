@@ -1,0 +1,32 @@
+use std::ffi::OsString;
+use std::fmt;
+
+/// What somebody typed and nobody else may read: a token, an address with a password, a message. It has no `Display`, and
+/// its `Debug` shows nothing of it.
+#[derive(Clone)]
+pub(crate) struct RedactedArg<T>(T);
+
+impl<T> RedactedArg<T> {
+    /// What it is, for the one place that needs it.
+    pub(crate) fn expose(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for RedactedArg<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+impl From<OsString> for RedactedArg<OsString> {
+    fn from(text: OsString) -> Self {
+        Self(text)
+    }
+}
+
+impl From<String> for RedactedArg<String> {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}

@@ -1,0 +1,145 @@
+//! What becomes of each attachment, as the host tells it before anything is sent, and beside the message afterwards.
+
+use hostler_attachments::AttachmentErrorCode;
+use serde::{Deserialize, Serialize};
+
+use crate::console::{Console, TextStyle, to_one_line};
+
+/// The answer to `hostler/planAttachments`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct AttachmentPlanResponse {
+    /// Whether all of it can be sent.
+    pub(crate) ok: bool,
+    /// What stands in the way of the message as a whole.
+    pub(crate) reason: Option<String>,
+    #[serde(default)]
+    pub(crate) files: Vec<FilePlanResponse>,
+}
+
+/// What becomes of one attachment. What is newer than this client is passed on to programs.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FilePlanResponse {
+    pub(crate) label: String,
+    decision: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sentence: Option<String>,
+    warnings: Vec<FilePlanWarning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pages: Option<u64>,
+    #[serde(flatten)]
+    unknown_fields: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Something that a person could notice.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct FilePlanWarning {
+    kind: String,
+    sentence: String,
+}
+
+#[derive(Serialize)]
+struct AttachmentJsonLine<'a> {
+    attachment: &'a FilePlanResponse,
+}
+
+impl AttachmentPlanResponse {
+    /// Each file as a line of JSON.
+    pub(crate) fn print_json(&self, console: &mut Console) -> std::io::Result<()> {
+        for attachment in &self.files {
+            let line = serde_json::to_string(&AttachmentJsonLine { attachment }).map_err(std::io::Error::other)?;
+            console.write_out(&format!("{line}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// What a person should know: what is noticed about files that are sent, and why others are not.
+    pub(crate) fn print_notices(&self, console: &mut Console) {
+        for file in &self.files {
+            let label = to_one_line(&file.label);
+            for warning in file.warnings() {
+                console.write_note(&format!("{label}: {warning}"), TextStyle::Yellow);
+            }
+            if let Some(why) = file.refusal_reason() {
+                console.write_note(&format!("✗ {label}: {why}"), TextStyle::Red);
+            }
+        }
+    }
+}
+
+impl FilePlanResponse {
+    pub(super) fn new_refused(label: String, code: AttachmentErrorCode, sentence: String) -> Self {
+        let (decision, code) = ("refuse".to_owned(), Some(code.as_str().to_owned()));
+        Self { label, decision, code, sentence: Some(sentence), ..Self::default() }
+    }
+
+    /// Why it is not sent.
+    fn refusal_reason(&self) -> Option<String> {
+        let why = self.sentence.as_deref().or(self.code.as_deref())?;
+        Some(to_one_line(why))
+    }
+
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        self.warnings.iter().map(|warning| match to_one_line(&warning.sentence) {
+            sentence if sentence.is_empty() => to_one_line(&warning.kind),
+            sentence => sentence,
+        })
+    }
+
+    /// What it is, in a few words.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let edges = self.width.zip(self.height).map(|(width, height)| format!("{width} × {height}"));
+        let pages = self.pages.map(|pages| if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") });
+        let facts = [self.content_type.as_deref().map(to_one_line), edges, pages, self.bytes.map(format_size)];
+        facts.into_iter().flatten().collect()
+    }
+}
+
+/// A size for people.
+pub(crate) fn format_size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} bytes");
+    }
+    let (mut tenths, mut unit) = (bytes.saturating_mul(10) / 1024, 0);
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    let name = UNITS.get(unit).copied().unwrap_or_default();
+    match tenths % 10 {
+        0 => format!("{} {name}", tenths / 10),
+        tenth => format!("{}.{tenth} {name}", tenths / 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_readable() {
+        for (bytes, expected) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (10 << 20, "10 MiB"),
+            (3_932_160, "3.7 MiB"),
+            (2 << 30, "2 GiB"),
+        ] {
+            assert_eq!(format_size(bytes), expected);
+        }
+    }
+}

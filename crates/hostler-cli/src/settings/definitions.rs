@@ -1,0 +1,193 @@
+//! All settings: their names, what their values look like, and when a change of them counts.
+
+/// One setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SettingKey {
+    Listen,
+    Token,
+    TokenFile,
+    NoToken,
+    StateDir,
+    Upstream,
+    UpstreamUrl,
+    AllowedBetas,
+    CredentialStore,
+    Claude,
+    HandshakeTimeout,
+    IdleTimeout,
+    MaxIdleTimeout,
+    StallTimeout,
+    InterruptGrace,
+    BackgroundOnStop,
+    ShowExternalSessions,
+    ClientDisconnectGrace,
+    MaxAgents,
+    MaxPrewarmedAgents,
+    PrewarmAgents,
+    MaxQueuedMessages,
+    MaxTurnsInMemory,
+    Durability,
+    ExitOnStdinEof,
+    ProxyListen,
+    LogRequests,
+    Metrics,
+    AllowedOrigins,
+    AllowedHosts,
+    TrustedProxies,
+    PublicUrl,
+    TlsCert,
+    TlsKey,
+    Log,
+    Model,
+    PermissionMode,
+    AllowBypassPermissions,
+    DisableShellCommands,
+    DisableTerminals,
+    TerminalShell,
+    MaxTerminals,
+    TerminalScrollback,
+    InstallAgents,
+    DisableEditorAnnouncement,
+    EditorDataDirs,
+    Unattended,
+    UnattendedAfter,
+    AttachmentFiles,
+    AttachmentFileSize,
+    AttachmentTotalSize,
+    AttachmentPixels,
+    AttachmentEdge,
+    AttachmentImageSize,
+    AttachmentPdfPages,
+    AttachmentImages,
+    AttachmentRequestSize,
+    AttachmentQuota,
+    FileGrants,
+    SessionRoots,
+    TrustedFolders,
+    Cwd,
+    Json,
+}
+
+/// What a setting's value looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SettingKind {
+    Text,
+    /// Relative to the working directory; in the file, relative to the file.
+    Path,
+    Flag,
+    List,
+    /// A number above 0, fractions allowed.
+    Seconds,
+    /// A whole number.
+    Count,
+    /// A number of bytes, or a text with a unit.
+    Size,
+}
+
+/// What a [`Kind::Seconds`] must be.
+pub(crate) const EXPECTED_SECONDS: &str = "a number of seconds above 0";
+
+/// What a [`Kind::Count`] must be.
+pub(crate) const EXPECTED_COUNT: &str = "a whole number";
+
+/// What a [`Kind::Size`] must be.
+pub(crate) const EXPECTED_SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
+
+/// When a value counts that is changed in the file while a host runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TakesEffect {
+    Immediately,
+    /// Whoever changes it is told so.
+    OnRestart,
+    /// It is a matter of each call of a command, and of no host.
+    PerCommand,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SettingDefinition {
+    pub(crate) key: SettingKey,
+    /// What stands before a dot is the table that the configuration file has it in.
+    pub(crate) name: &'static str,
+    pub(crate) kind: SettingKind,
+    pub(crate) takes_effect: TakesEffect,
+}
+
+/// All settings.
+pub(crate) const SETTINGS: [SettingDefinition; 63] = [
+    on_restart(SettingKey::Listen, "listen", SettingKind::Text),
+    on_restart(SettingKey::Token, "token", SettingKind::Text),
+    on_restart(SettingKey::TokenFile, "token-file", SettingKind::Path),
+    on_restart(SettingKey::NoToken, "no-token", SettingKind::Flag),
+    on_restart(SettingKey::StateDir, "state-dir", SettingKind::Path),
+    immediate(SettingKey::Upstream, "upstream", SettingKind::Text),
+    immediate(SettingKey::UpstreamUrl, "upstream-url", SettingKind::Text),
+    immediate(SettingKey::AllowedBetas, "allowed-betas", SettingKind::List),
+    on_restart(SettingKey::CredentialStore, "credential-store", SettingKind::Text),
+    on_restart(SettingKey::Claude, "claude", SettingKind::Text),
+    on_restart(SettingKey::HandshakeTimeout, "handshake-timeout", SettingKind::Seconds),
+    on_restart(SettingKey::IdleTimeout, "idle", SettingKind::Seconds),
+    on_restart(SettingKey::MaxIdleTimeout, "idle-max", SettingKind::Seconds),
+    on_restart(SettingKey::StallTimeout, "stall", SettingKind::Seconds),
+    on_restart(SettingKey::InterruptGrace, "interrupt-grace", SettingKind::Seconds),
+    on_restart(SettingKey::BackgroundOnStop, "background-on-stop", SettingKind::Text),
+    on_restart(SettingKey::ShowExternalSessions, "show-external-sessions", SettingKind::Text),
+    on_restart(SettingKey::ClientDisconnectGrace, "absence", SettingKind::Seconds),
+    on_restart(SettingKey::MaxAgents, "max-agents", SettingKind::Count),
+    on_restart(SettingKey::MaxPrewarmedAgents, "max-warm", SettingKind::Count),
+    on_restart(SettingKey::PrewarmAgents, "warm", SettingKind::Flag),
+    on_restart(SettingKey::MaxQueuedMessages, "max-queue", SettingKind::Count),
+    on_restart(SettingKey::MaxTurnsInMemory, "turns-in-memory", SettingKind::Count),
+    on_restart(SettingKey::Durability, "durability", SettingKind::Text),
+    per_command(SettingKey::ExitOnStdinEof, "exit-on-stdin-eof", SettingKind::Flag),
+    on_restart(SettingKey::ProxyListen, "proxy-listen", SettingKind::Text),
+    on_restart(SettingKey::LogRequests, "log-requests", SettingKind::Flag),
+    on_restart(SettingKey::Metrics, "metrics", SettingKind::Flag),
+    on_restart(SettingKey::AllowedOrigins, "allowed-origins", SettingKind::List),
+    on_restart(SettingKey::AllowedHosts, "allowed-hosts", SettingKind::List),
+    on_restart(SettingKey::TrustedProxies, "trusted-proxies", SettingKind::List),
+    on_restart(SettingKey::PublicUrl, "public-url", SettingKind::Text),
+    on_restart(SettingKey::TlsCert, "tls-cert", SettingKind::Path),
+    on_restart(SettingKey::TlsKey, "tls-key", SettingKind::Path),
+    on_restart(SettingKey::Log, "log", SettingKind::Text),
+    per_command(SettingKey::Model, "model", SettingKind::Text),
+    on_restart(SettingKey::PermissionMode, "permission-mode", SettingKind::Text),
+    on_restart(SettingKey::AllowBypassPermissions, "allow-bypass", SettingKind::Flag),
+    on_restart(SettingKey::DisableShellCommands, "no-commands", SettingKind::Flag),
+    on_restart(SettingKey::DisableTerminals, "no-terminals", SettingKind::Flag),
+    on_restart(SettingKey::TerminalShell, "terminal-shell", SettingKind::Path),
+    on_restart(SettingKey::MaxTerminals, "max-terminals", SettingKind::Count),
+    on_restart(SettingKey::TerminalScrollback, "terminal-scrollback", SettingKind::Size),
+    on_restart(SettingKey::InstallAgents, "install-agents", SettingKind::Flag),
+    on_restart(SettingKey::DisableEditorAnnouncement, "no-announce", SettingKind::Flag),
+    on_restart(SettingKey::EditorDataDirs, "announce-to", SettingKind::List),
+    on_restart(SettingKey::Unattended, "unattended", SettingKind::Text),
+    on_restart(SettingKey::UnattendedAfter, "unattended-after", SettingKind::Seconds),
+    on_restart(SettingKey::AttachmentFiles, "attachments.files", SettingKind::Count),
+    on_restart(SettingKey::AttachmentFileSize, "attachments.file-size", SettingKind::Size),
+    on_restart(SettingKey::AttachmentTotalSize, "attachments.total-size", SettingKind::Size),
+    on_restart(SettingKey::AttachmentPixels, "attachments.pixels", SettingKind::Count),
+    on_restart(SettingKey::AttachmentEdge, "attachments.edge", SettingKind::Count),
+    on_restart(SettingKey::AttachmentImageSize, "attachments.image-size", SettingKind::Size),
+    on_restart(SettingKey::AttachmentPdfPages, "attachments.pdf-pages", SettingKind::Count),
+    on_restart(SettingKey::AttachmentImages, "attachments.images", SettingKind::Count),
+    on_restart(SettingKey::AttachmentRequestSize, "attachments.request-size", SettingKind::Size),
+    on_restart(SettingKey::AttachmentQuota, "attachments.quota", SettingKind::Size),
+    on_restart(SettingKey::FileGrants, "files.grant", SettingKind::Text),
+    on_restart(SettingKey::SessionRoots, "session-roots", SettingKind::List),
+    on_restart(SettingKey::TrustedFolders, "trusted-folders", SettingKind::List),
+    per_command(SettingKey::Cwd, "cwd", SettingKind::Path),
+    per_command(SettingKey::Json, "json", SettingKind::Flag),
+];
+
+const fn immediate(key: SettingKey, name: &'static str, kind: SettingKind) -> SettingDefinition {
+    SettingDefinition { key, name, kind, takes_effect: TakesEffect::Immediately }
+}
+
+const fn on_restart(key: SettingKey, name: &'static str, kind: SettingKind) -> SettingDefinition {
+    SettingDefinition { key, name, kind, takes_effect: TakesEffect::OnRestart }
+}
+
+const fn per_command(key: SettingKey, name: &'static str, kind: SettingKind) -> SettingDefinition {
+    SettingDefinition { key, name, kind, takes_effect: TakesEffect::PerCommand }
+}

@@ -1,0 +1,51 @@
+//! The terminal's own settings: it need not show what is typed, and gets back what an editor leaves behind.
+
+use std::io;
+
+use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
+
+/// As long as it lives, stdin's terminal does not echo.
+pub(crate) struct NoEchoGuard {
+    original_termios: Termios,
+}
+
+impl NoEchoGuard {
+    pub(crate) fn activate() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut quiet = before.clone();
+        quiet.local_flags.remove(LocalFlags::ECHO | LocalFlags::ECHONL);
+        tcsetattr(io::stdin(), SetArg::TCSAFLUSH, &quiet)?;
+        Ok(Self { original_termios: before })
+    }
+}
+
+impl Drop for NoEchoGuard {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing back.
+        let _gone = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.original_termios);
+    }
+}
+
+/// Gives stdin's terminal back the settings that it has now, once it is dropped.
+pub(crate) struct TermiosGuard {
+    original_termios: Option<Termios>,
+}
+
+impl TermiosGuard {
+    pub(crate) fn capture() -> Self {
+        Self { original_termios: tcgetattr(io::stdin()).ok() }
+    }
+}
+
+impl Drop for TermiosGuard {
+    fn drop(&mut self) {
+        if let Some(before) = &self.original_termios {
+            let _gone = tcsetattr(io::stdin(), SetArg::TCSADRAIN, before);
+        }
+    }
+}
+
+/// Forgets what was typed on the process's terminal and not yet read, if it has one.
+pub(crate) fn discard_typed_input() {
+    let _no_terminal = tcflush(io::stdin(), FlushArg::TCIFLUSH);
+}

@@ -1,0 +1,97 @@
+//! Sub-agents ask in chats of their own. We hear of it from the session, and answer there.
+
+use std::collections::{HashMap, HashSet};
+
+use ahp_types::actions::{ChatToolCallReadyAction, StateAction};
+use ahp_types::state::{SessionInputRequest, ToolCallConfirmationState, ToolCallPendingConfirmationState};
+
+/// What sub-agents wait for, by their calls.
+#[derive(Debug, Default)]
+pub(super) struct SubAgentRequests {
+    pending: HashMap<String, SubAgentRequest>,
+    /// Those that began while we followed our turn: what others ask is for others.
+    own_chats: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct SubAgentRequest {
+    chat: String,
+    turn: String,
+    /// The session's name for it.
+    request_id: String,
+}
+
+/// What the session says about sub-agents.
+#[derive(Debug)]
+pub(super) enum SubAgentRequestChange {
+    /// A call waits, by this tool.
+    Requested(String, Box<ChatToolCallReadyAction>),
+    /// A call waits no longer.
+    Resolved(String),
+}
+
+impl SubAgentRequests {
+    /// An action of the session whose own chat is given.
+    pub(super) fn handle_action(&mut self, own: &str, action: &StateAction) -> Option<SubAgentRequestChange> {
+        match action {
+            StateAction::SessionChatAdded(added) => {
+                self.own_chats.insert(added.summary.resource.clone());
+                None
+            }
+            StateAction::SessionInputNeededSet(set) => {
+                let SessionInputRequest::ToolConfirmation(request) = &set.request else { return None };
+                let ToolCallConfirmationState::PendingConfirmation(call) = &request.tool_call else { return None };
+                if request.chat == own || !self.own_chats.contains(&request.chat) {
+                    return None;
+                }
+                let place = SubAgentRequest {
+                    chat: request.chat.clone(),
+                    turn: request.turn_id.clone(),
+                    request_id: request.id.clone(),
+                };
+                self.pending.insert(call.tool_call_id.clone(), place);
+                Some(SubAgentRequestChange::Requested(
+                    call.display_name.clone(),
+                    Box::new(to_ready_action(&request.turn_id, call)),
+                ))
+            }
+            StateAction::SessionInputNeededRemoved(removed) => {
+                let (call, _) = self.pending.iter().find(|(_, place)| place.request_id == removed.id)?;
+                let call = call.clone();
+                self.pending.remove(&call);
+                Some(SubAgentRequestChange::Resolved(call))
+            }
+            _ => None,
+        }
+    }
+
+    /// The chat that an answer belongs into, if it is a sub-agent's.
+    pub(super) fn chat_for_answer(&self, answer: &StateAction) -> Option<&str> {
+        let StateAction::ChatToolCallConfirmed(action) = answer else { return None };
+        self.pending.get(&action.tool_call_id).map(|place| place.chat.as_str())
+    }
+
+    /// The turn of a sub-agent's call.
+    pub(super) fn turn_of_call(&self, call: &str) -> Option<&str> {
+        self.pending.get(call).map(|place| place.turn.as_str())
+    }
+}
+
+/// The call as its own chat tells of it.
+fn to_ready_action(turn: &str, call: &ToolCallPendingConfirmationState) -> ChatToolCallReadyAction {
+    ChatToolCallReadyAction {
+        turn_id: turn.to_owned(),
+        tool_call_id: call.tool_call_id.clone(),
+        meta: None,
+        contributor: None,
+        intention: call.intention.clone(),
+        invocation_message: call.invocation_message.clone(),
+        tool_input: call.tool_input.clone(),
+        confirmation_title: call.confirmation_title.clone(),
+        risk_assessment: None,
+        edits: None,
+        editable: call.editable,
+        confirmed: None,
+        options: call.options.clone(),
+    }
+}

@@ -1,0 +1,313 @@
+//! The actor at the desk: shows what the agent waits for, and takes it away again.
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::StateAction;
+use ahp_types::actions::{
+    ChatInputCompletedAction, ChatInputRequestedAction, SessionInputNeededRemovedAction, SessionInputNeededSetAction,
+};
+use ahp_types::state::{
+    ChatInputResponseKind, SessionChatInputRequest, SessionInputRequest, SessionToolConfirmationRequest,
+    ToolCallConfirmationState,
+};
+use hostler_driver::{AgentRequestId, Answer, DriverEvent, FileEdit, GateDecision, PermissionRequest};
+use hostler_rules::{DiskResolver, PathResolver as _, RuleScope};
+use hostler_store::AuditEntry;
+
+use super::SessionActor;
+use super::session_change::SessionChange;
+use crate::action_mapper::ActionBuffer;
+use crate::background_on_stop;
+use crate::clock::ClockExt as _;
+use crate::diff_preview::ProposedEdit;
+use crate::pending_requests::{InputForm, PendingInput, PendingPermission, ToolCallOptions, WithdrawnRequest};
+use crate::session_gate::summarize_input;
+
+const TURN_OVER_DENIAL: &str = "The turn is over; this was not asked any more.";
+const CALL_OVER_DENIAL: &str = "The call is over already; nobody decides about it any more.";
+const NOT_DISPLAYED_DENIAL: &str = "The host could not show this to anybody, so it is denied.";
+
+/// How much of a plan that is in a file is shown.
+const MAX_PLAN_BYTES: u64 = 256 * 1024;
+
+/// How long a question waits for the picture of what is asked.
+const DIFF_PREVIEW_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl SessionActor {
+    /// The agent asks in the middle of a turn.
+    pub(super) async fn handle_agent_request(&mut self, event: DriverEvent) {
+        match event {
+            DriverEvent::PermissionRequested(request) => self.handle_permission_request(request).await,
+            DriverEvent::QuestionsAsked(asked) => {
+                let form = InputForm::new(asked.title, asked.questions);
+                self.handle_questions(PendingInput { request_id: asked.request_id, call_id: asked.call_id, form })
+                    .await;
+            }
+            DriverEvent::PlanProposed(proposed) => {
+                let told = proposed.plan.or_else(|| self.plan_in_call(&proposed.call_id));
+                let plan = match told {
+                    Some(plan) => Some(plan),
+                    None => self.read_plan_file().await,
+                };
+                let form = InputForm::for_plan(plan);
+                self.handle_questions(PendingInput {
+                    request_id: proposed.request_id,
+                    call_id: Some(proposed.call_id),
+                    form,
+                })
+                .await;
+            }
+            _ => {}
+        }
+    }
+
+    /// The agent asks although no turn is running: it must not wait for ever.
+    pub(super) fn deny_late_request(&mut self, event: DriverEvent) {
+        let request = match event {
+            DriverEvent::PermissionRequested(request) => request.request_id,
+            DriverEvent::QuestionsAsked(asked) => asked.request_id,
+            DriverEvent::PlanProposed(proposed) => proposed.request_id,
+            _ => return,
+        };
+        self.deny_request(request, TURN_OVER_DENIAL);
+    }
+
+    fn deny_request(&mut self, request: AgentRequestId, message: &str) {
+        self.answer_agent(request, Answer::Deny { message: message.to_owned() });
+    }
+
+    /// Some builds propose a plan whose text is in the call alone.
+    fn plan_in_call(&self, call: &str) -> Option<String> {
+        let input: serde_json::Value = serde_json::from_str(self.action_mapper.as_ref()?.call_input(call)?).ok()?;
+        input.get("plan")?.as_str().filter(|plan| !plan.trim().is_empty()).map(str::to_owned)
+    }
+
+    /// Others let the model write it into a file.
+    async fn read_plan_file(&self) -> Option<String> {
+        let file = self.gate.last_plan()?;
+        let read = tokio::task::spawn_blocking(move || {
+            let mut plan = Vec::new();
+            fs_err::File::open(file)?.take(MAX_PLAN_BYTES).read_to_end(&mut plan)?;
+            Ok::<_, std::io::Error>(plan)
+        });
+        let plan = read.await.ok()?.inspect_err(|error| tracing::warn!(%error, "a plan could not be read")).ok()?;
+        Some(String::from_utf8_lossy(&plan).into_owned()).filter(|plan| !plan.trim().is_empty())
+    }
+
+    async fn handle_permission_request(&mut self, request: PermissionRequest) {
+        let (id, call) = (request.request_id.clone(), request.call_id.clone());
+        let input = request.input.get();
+        let ruling = self.gate.evaluate(Some(&call), &request.tool, input);
+        // A rule that asks is stronger than any that allows: no rule can be offered against it.
+        let offers = ruling.decided_by != "rule";
+        let edit = self.build_diff_preview(&request).await;
+        let suggest =
+            |scope| if offers { self.gate.suggest_rules(&call, &request.tool, input, scope) } else { Vec::new() };
+        let choices = ToolCallOptions::new(&suggest(RuleScope::Session), &suggest(RuleScope::Workspace));
+        // One that works unseen asks in its parent's place.
+        let worker = request.sub_agent.clone().filter(|agent| self.sub_agents.chat_uri(agent).is_some());
+        let home = self.target_of(worker.as_deref());
+        let Some(options) = self.pending_requests.add_permission(request.clone(), worker.clone(), choices) else {
+            tracing::warn!("a request that is open already, or one too many, was denied");
+            return self.deny_request(id, NOT_DISPLAYED_DENIAL);
+        };
+        let mut output = ActionBuffer::default();
+        let turn = self.action_mapper_of(worker.as_deref());
+        let shown = turn.is_some_and(|turn| turn.request_confirmation(&request, options, edit, &mut output));
+        let shown = self.publish_output_on(&home, &mut output).await && shown;
+        let chat = self.channel_uri(&home);
+        let Some(pending) = self.session.pending_call(&chat, &call).filter(|_| shown) else {
+            self.pending_requests.remove_permission(&call);
+            return self.deny_request(id, NOT_DISPLAYED_DENIAL);
+        };
+        let needed = SessionInputRequest::ToolConfirmation(SessionToolConfirmationRequest {
+            id: permission_request_id(&call),
+            turn_id: self.active_turn_id(&chat),
+            chat: chat.to_string(),
+            tool_call: ToolCallConfirmationState::PendingConfirmation(pending.clone()),
+        });
+        self.publish_input_needed(needed).await;
+        self.start_answer_timeout(id);
+        // Rules or mode have changed while the agent asked.
+        if ruling.decision != GateDecision::Ask {
+            self.reevaluate_pending_calls().await;
+        }
+    }
+
+    /// Whether a sub-agent asks that works in a chat of its own, inside of a turn or not.
+    pub(super) fn is_sub_agent_request(&self, asked: &DriverEvent) -> bool {
+        let DriverEvent::PermissionRequested(request) = asked else { return false };
+        request.sub_agent.as_ref().is_some_and(|agent| self.sub_agents.chat_uri(agent).is_some())
+    }
+
+    fn active_turn_id(&self, chat: &str) -> String {
+        let turn = self.session.chat_by_uri(chat).and_then(|chat| chat.active_turn.as_ref());
+        turn.map(|turn| turn.id.clone()).unwrap_or_default()
+    }
+
+    /// What the call would make of a file, if the agent may read that file without a question.
+    async fn build_diff_preview(&self, request: &PermissionRequest) -> Option<FileEdit> {
+        let proposal = ProposedEdit::from_tool_call(&request.tool, request.input.get(), self.gate.working_directory())?;
+        let gate = Arc::clone(&self.gate);
+        let picture = tokio::task::spawn_blocking(move || {
+            let place = DiskResolver.resolve(&proposal.path).ok()?;
+            let reading = serde_json::json!({ "file_path": place }).to_string();
+            let readable = gate.evaluate(None, "Read", &reading).decision == GateDecision::Allow;
+            readable.then(|| proposal.diff_preview(&place)).flatten()
+        });
+        // A slow disk is no reason to let people wait for the question.
+        tokio::time::timeout(DIFF_PREVIEW_TIMEOUT, picture).await.ok()?.ok()?
+    }
+
+    async fn handle_questions(&mut self, asked: PendingInput) {
+        let request = asked.request_id.clone();
+        if !self.display_form(asked).await {
+            self.deny_request(request, NOT_DISPLAYED_DENIAL);
+        }
+    }
+
+    /// Shows questions, which wait for a person from then on. `false` if they could not be shown.
+    pub(super) async fn display_form(&mut self, asked: PendingInput) -> bool {
+        let (request, call) = (asked.request_id.clone(), asked.call_id.clone());
+        let id = request.to_string();
+        let shown = asked.form.to_request(id.clone());
+        if !self.pending_requests.add_input(id.clone(), asked) {
+            tracing::warn!("questions that are open already, or too many, were not asked");
+            return false;
+        }
+        let mut output = ActionBuffer::default();
+        if let (Some(turn), Some(call)) = (self.action_mapper.as_mut(), &call) {
+            turn.run_without_permission(call, &mut output);
+        }
+        output.push(StateAction::ChatInputRequested(ChatInputRequestedAction { request: shown.clone() }));
+        if !self.publish_output(&mut output).await || self.session.open_input_request(&id).is_none() {
+            self.pending_requests.remove_input(&id);
+            return false;
+        }
+        let chat = self.session.chat_uri.to_string();
+        let needed = SessionChatInputRequest { id: input_request_id(&id), chat, request: shown };
+        self.publish_input_needed(SessionInputRequest::ChatInput(needed)).await;
+        self.start_answer_timeout(request);
+        true
+    }
+
+    pub(super) async fn publish_input_needed(&mut self, request: SessionInputRequest) {
+        let needed = Box::new(SessionInputNeededSetAction { request });
+        self.publish_session_action(StateAction::SessionInputNeededSet(needed)).await;
+        self.update_summaries().await;
+    }
+
+    /// The agent does not wait any longer.
+    pub(super) async fn handle_request_withdrawn(&mut self, request: &AgentRequestId) {
+        let Some((id, open)) = self.pending_requests.withdraw(request) else { return };
+        let mut output = ActionBuffer::default();
+        match open {
+            WithdrawnRequest::Permission(open) => {
+                let home = self.target_of(open.chat_sub_agent.as_deref());
+                if let Some(turn) = self.action_mapper_of(open.chat_sub_agent.as_deref()) {
+                    turn.withdraw_request(&id, &mut output);
+                }
+                self.publish_output_on(&home, &mut output).await;
+                self.write_audit(vec![withdrawal_audit_entry(&open, self.host.clock.now_ms())]).await;
+                self.publish_session_action(input_needed_removed(permission_request_id(&id))).await;
+            }
+            WithdrawnRequest::Input => {
+                let response = ChatInputResponseKind::Cancel;
+                let action = ChatInputCompletedAction { request_id: id.clone(), response, answers: None };
+                self.publish_output(&mut StateAction::ChatInputCompleted(action).into()).await;
+                self.publish_session_action(input_needed_removed(input_request_id(&id))).await;
+            }
+        }
+        self.update_summaries().await;
+    }
+
+    /// The call that an event says is over, although it waits for a person.
+    pub(super) fn finished_pending_call(&self, event: &DriverEvent) -> Option<String> {
+        match event {
+            DriverEvent::ToolFinished { id, .. } => {
+                self.pending_requests.permission(id).map(|open| open.call_id.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// There is nothing left to decide about a call, and whoever waits for the decision hears no.
+    pub(super) async fn close_finished_call(&mut self, call: &str) {
+        let Some(open) = self.pending_requests.remove_permission(call) else { return };
+        self.write_audit(vec![withdrawal_audit_entry(&open, self.host.clock.now_ms())]).await;
+        self.deny_request(open.request_id, CALL_OVER_DENIAL);
+        self.publish_session_action(input_needed_removed(permission_request_id(call))).await;
+        self.update_summaries().await;
+    }
+
+    /// The turn is over, and with it everything that was asked in it: what the session says about that.
+    pub(super) fn remove_turn_input_needed(&self, change: SessionChange) -> SessionChange {
+        let stays =
+            |chat: &str| self.sub_agents.agent_in_chat(chat).is_some_and(|agent| self.sub_agents.is_background(agent));
+        self.remove_input_needed_where(change, |chat| !stays(chat))
+    }
+
+    /// The same about one chat.
+    pub(super) fn remove_chat_input_needed(&self, chat: &str, change: SessionChange) -> SessionChange {
+        self.remove_input_needed_where(change, |of| of == chat)
+    }
+
+    fn remove_input_needed_where(&self, change: SessionChange, over: impl Fn(&str) -> bool) -> SessionChange {
+        let open = self.session.session.input_needed.iter().flatten().filter_map(|request| match request {
+            SessionInputRequest::ChatInput(request) => Some((&request.id, &request.chat)),
+            SessionInputRequest::ToolConfirmation(request) => Some((&request.id, &request.chat)),
+            _ => None,
+        });
+        // What the session itself asks belongs to no turn.
+        let open = open.filter(|(id, chat)| *id != background_on_stop::STOP_QUESTION_REQUEST_ID && over(chat));
+        open.fold(change, |change, (id, _)| change.session_action(input_needed_removed(id.clone())))
+    }
+
+    /// The turn is over: nobody can answer what was asked in it, or by those that it waited for.
+    pub(super) async fn withdraw_turn_requests(&mut self) {
+        let now = self.host.clock.now_ms();
+        let Self { pending_requests: desk, sub_agents: workers, .. } = self;
+        let closed = desk.clear_turn(|agent| workers.is_background(agent));
+        let entries = closed.iter().map(|open| withdrawal_audit_entry(open, now)).collect();
+        self.write_audit(entries).await;
+    }
+
+    /// A sub-agent is over: nobody can answer what it asked, and it hears no.
+    pub(super) async fn withdraw_sub_agent_requests(&mut self, agent: &str) {
+        let now = self.host.clock.now_ms();
+        let closed = self.pending_requests.clear_sub_agent(agent);
+        self.write_audit(closed.iter().map(|open| withdrawal_audit_entry(open, now)).collect()).await;
+        for open in closed {
+            self.deny_request(open.request_id, CALL_OVER_DENIAL);
+        }
+    }
+}
+
+/// The name of a call among what a session waits for.
+pub(super) fn permission_request_id(call: &str) -> String {
+    format!("call:{call}")
+}
+
+/// The name of questions among what a session waits for.
+pub(super) fn input_request_id(id: &str) -> String {
+    format!("input:{id}")
+}
+
+pub(super) fn input_needed_removed(id: String) -> StateAction {
+    StateAction::SessionInputNeededRemoved(SessionInputNeededRemovedAction { id })
+}
+
+fn withdrawal_audit_entry(open: &PendingPermission, at_ms: i64) -> AuditEntry {
+    AuditEntry {
+        at_ms,
+        decided_by: "host".to_owned(),
+        tool_call_id: open.call_id.clone(),
+        tool: open.tool.clone(),
+        input: summarize_input(open.input.get()),
+        sub_agent: open.sub_agent.clone(),
+        decision: "withdrawn".to_owned(),
+        reason: None,
+    }
+}

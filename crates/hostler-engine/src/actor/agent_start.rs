@@ -1,0 +1,239 @@
+//! From a wish for an agent to a live one: a seat, a start, a handshake.
+
+use std::sync::Arc;
+
+use hostler_driver::{
+    CloseMode, ConnectionInfo, FolderConfiguration, OpenError, OpenSpec, OpenedConnection, StderrTail,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::agent::{AgentState, AgentTaskEvent, LiveAgent};
+use super::folder_trust::FolderSetup;
+use super::idle_timer::IdleTimer;
+use super::{SessionActor, SessionInput};
+use crate::action_mapper::{TurnErrorDetails, activity_action};
+use crate::agent_pool::{AgentSlot, SlotAcquisition, SlotWaiter};
+use crate::config;
+use crate::model_gateway::AgentStatus;
+use crate::session_gate::SessionGate;
+use crate::turn::{AgentPhase, TurnInput, TurnPhase};
+
+impl SessionActor {
+    /// Opens an agent as soon as there is a seat for it.
+    pub(super) async fn open_agent(&mut self) {
+        self.agent.attempt += 1;
+        self.prompt_in_flight = false;
+        self.clear_agent_stale();
+        if *self.machine.turn_phase() == TurnPhase::None {
+            // It is opened ahead, on a seat that was free.
+            return self.assess_before_opening();
+        }
+        // The process before this one is gone, and its seat is whose turn it is.
+        self.idle_timer = IdleTimer::default();
+        match self.host.agent_pool.acquire() {
+            SlotAcquisition::Acquired(seat) => {
+                self.idle_timer.slot = Some(seat);
+                self.assess_before_opening();
+            }
+            SlotAcquisition::Waiting(waiting) => self.wait_for_slot(waiting).await,
+        }
+    }
+
+    async fn wait_for_slot(&mut self, waiting: SlotWaiter) {
+        let attempt = self.agent.attempt;
+        let text = waiting.status_text();
+        let cancel = CancellationToken::new();
+        let cancelled = cancel.clone();
+        self.tasks.spawn(async move {
+            let news = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => AgentTaskEvent::OpenCancelled { attempt },
+                seat = waiting.acquired() => AgentTaskEvent::SlotAcquired { attempt, slot: seat },
+            };
+            SessionInput::AgentTask(news)
+        });
+        self.agent.state = AgentState::Waiting { cancel };
+        self.publish_output(&mut activity_action(Some(text)).into()).await;
+    }
+
+    /// The seat is here, unless it was given up in the same moment; then it goes back.
+    pub(super) async fn handle_slot_acquired(&mut self, attempt: u64, seat: AgentSlot) {
+        if attempt != self.agent.attempt {
+            return;
+        }
+        if let AgentState::Waiting { .. } = self.agent.state {
+            self.idle_timer.slot = Some(seat);
+            self.assess_before_opening();
+        } else {
+            drop(seat);
+            self.handle_agent_closed().await;
+        }
+    }
+
+    /// Starts the agent with what was decided about its folder.
+    pub(super) async fn start_agent(&mut self, folder: FolderSetup) {
+        let attempt = self.agent.attempt;
+        let Some(driver) = self.host.drivers.get(&self.session.session.provider).cloned() else {
+            let message = format!("This host does not offer the agent {:?}.", self.session.session.provider);
+            let result = Err(OpenError {
+                kind: hostler_driver::OpenErrorKind::ExecutableMissing,
+                message,
+                stderr: StderrTail::default(),
+            });
+            self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            return;
+        };
+        let info = driver.describe();
+        let facts = self.wanted_settings(&self.inherited_model_or(&info.default_model));
+        let warm = (*self.machine.turn_phase() == TurnPhase::None).then(|| self.prewarm_spec(&*driver));
+        let ahead = warm.is_some();
+        if !ahead && let Some(needed) = self.host.gateway.required_sign_in(&facts.model) {
+            // It could only find out for itself that it cannot work.
+            let (kind, message) = (hostler_driver::OpenErrorKind::SignInRequired, needed.sign_in_instructions());
+            let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
+            self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            return;
+        }
+        let directories =
+            self.session.working_directory().into_iter().chain(facts.additional_directories.iter().cloned());
+        let checked = directories.map(|directory| self.host.resources.session_roots.check(&directory));
+        if let Err(error) = checked.collect::<Result<(), _>>() {
+            // The setting is newer than the session, or a link leads elsewhere by now.
+            let (kind, message) = (hostler_driver::OpenErrorKind::NoWorkingDirectory, format!("{error}."));
+            let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
+            self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            return;
+        }
+        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
+        let permission_mode = config::agent_mode_name(self.configured_mode()).to_owned();
+        let spec = OpenSpec {
+            conversation: self.session.conversation_start(),
+            working_directory: self.session.working_directory().unwrap_or_default(),
+            model: lease.model.clone(),
+            web_search: lease.web_search,
+            permission_mode: permission_mode.clone(),
+            effort: facts.effort.clone(),
+            thinking_budget: facts.thinking_budget,
+            additional_directories: facts.additional_directories.clone(),
+            folder_configuration: folder.configuration.clone(),
+            endpoint: lease.endpoint.clone(),
+            permission_gate: Arc::<SessionGate>::clone(&self.gate),
+        };
+        let cancel = CancellationToken::new();
+        let cancelled = cancel.clone();
+        self.tasks.spawn(async move {
+            let news = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => AgentTaskEvent::OpenCancelled { attempt },
+                result = driver.open(spec) => AgentTaskEvent::Opened { attempt, result },
+            };
+            SessionInput::AgentTask(news)
+        });
+        self.agent.state = AgentState::Opening {
+            cancel,
+            settings: facts,
+            permission_mode,
+            lease,
+            prewarm: warm,
+            folder_setup: folder,
+        };
+        // Those of the agent before it, if there was one.
+        self.gate.set_folder_rules(&[]);
+        if ahead {
+            return;
+        }
+        self.publish_output(&mut activity_action(Some(format!("Starting {}", info.display_name))).into()).await;
+    }
+
+    pub(super) async fn handle_agent_opened(&mut self, attempt: u64, result: Result<OpenedConnection, OpenError>) {
+        let meant = attempt == self.agent.attempt && self.machine.agent_phase() == AgentPhase::Opening;
+        let opened = match result {
+            Ok(opened) => opened,
+            Err(error) => {
+                if meant {
+                    self.agent.state = AgentState::None;
+                    self.clear_activity().await;
+                    self.drive(TurnInput::AgentOpenFailed(failure_from_open_error(error))).await;
+                } else if attempt == self.agent.attempt {
+                    self.handle_agent_closed().await;
+                }
+                return;
+            }
+        };
+        if !meant {
+            // Given up in the very moment in which it succeeded: it closes itself.
+            self.tasks.spawn(async move {
+                opened.connection.close(CloseMode::Now).await;
+                SessionInput::AgentTask(AgentTaskEvent::Closed { attempt })
+            });
+            return;
+        }
+        // Known before it is announced: whoever hears of the session may ask for its agent.
+        let ConnectionInfo { pid, version, commands, .. } = opened.info.clone();
+        let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
+        self.host.register_agent(&self.session.uri, status);
+        self.session.commands = commands;
+        // One that was opened ahead is announced with its first message.
+        let announced =
+            if *self.machine.turn_phase() == TurnPhase::None { Ok(()) } else { self.announce_session().await };
+        if let Err(error) = announced {
+            self.host.unregister_agent(&self.session.uri);
+            opened.connection.close(CloseMode::Now).await;
+            self.agent.state = AgentState::None;
+            self.publish_output(&mut activity_action(None).into()).await;
+            let failure = TurnErrorDetails { error_type: "store".to_owned(), message: error.to_string(), stderr: None };
+            self.drive(TurnInput::AgentOpenFailed(failure)).await;
+            return;
+        }
+        if let (true, AgentState::Opening { folder_setup: folder, .. }) =
+            (opened.info.applied_configuration, &self.agent.state)
+        {
+            self.gate.set_folder_rules(&folder.rules);
+        }
+        self.set_live_agent(opened);
+        self.sync_agent_mode();
+        self.clear_activity().await;
+        self.drive(TurnInput::AgentOpened).await;
+    }
+
+    pub(super) async fn clear_activity(&mut self) {
+        if self.session.chat.activity.is_some() {
+            self.publish_output(&mut activity_action(None).into()).await;
+        }
+    }
+
+    fn set_live_agent(&mut self, opened: OpenedConnection) {
+        let AgentState::Opening {
+            settings: facts, permission_mode, lease, prewarm: warm, folder_setup: folder, ..
+        } = std::mem::take(&mut self.agent.state)
+        else {
+            return;
+        };
+        let OpenedConnection { connection, events, info: told } = opened;
+        let connection = connection.into();
+        let FolderSetup { configuration, trust_version: version, .. } = folder;
+        // A configuration that has changed since it was assessed is not applied, and asked about before the first message. So
+        // is one about which a decision was made during the start.
+        let as_decided = told.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
+        let assessed = warm.is_none() && as_decided && version == self.host.trust.version();
+        let folder = if told.applied_configuration { configuration } else { FolderConfiguration::Ignored };
+        self.agent.state = AgentState::Live(LiveAgent {
+            connection,
+            events,
+            settings: facts,
+            permission_mode,
+            lease,
+            prewarm: warm,
+            folder_configuration: folder,
+            folder_assessed: assessed,
+        });
+    }
+}
+
+fn failure_from_open_error(error: OpenError) -> TurnErrorDetails {
+    TurnErrorDetails {
+        error_type: error.kind.as_str().to_owned(),
+        message: error.message,
+        stderr: Some(error.stderr.as_str().to_owned()),
+    }
+}

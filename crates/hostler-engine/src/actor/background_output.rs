@@ -1,0 +1,60 @@
+//! What background work has written so far, from the file that the agent itself has named for it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use hostler_files::{FileError, Roots};
+use tokio::sync::oneshot;
+
+use super::SessionActor;
+use crate::EngineError;
+
+/// How much of the end is shown, in bytes.
+const MAX_BACKGROUND_OUTPUT_BYTES: u64 = 64 * 1024;
+
+/// The end of what a piece of background work has written so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundOutput {
+    /// The text.
+    pub output: String,
+    /// Whether there is more before it.
+    pub truncated: bool,
+}
+
+impl SessionActor {
+    /// A client wants to see what a piece of work has written.
+    pub(super) fn read_background_output(
+        &self,
+        id: &str,
+        reply: oneshot::Sender<Result<BackgroundOutput, EngineError>>,
+    ) {
+        let connection = self.agent.connection().filter(|_| self.background_tasks.contains_key(id));
+        let Some((connection, _)) = connection else {
+            let reason = format!("nothing of the name {id:?} works in the background");
+            let _ = reply.send(Err(EngineError::Invalid(reason)));
+            return;
+        };
+        let Some(path) = connection.task_output_path(id) else {
+            let reason = format!("the agent does not say where {id:?} writes");
+            let _ = reply.send(Err(EngineError::Invalid(reason)));
+            return;
+        };
+        self.host.tasks.spawn_blocking(move || {
+            let output = read_file_tail(&path).map_err(|error| EngineError::Invalid(format!("its output: {error}")));
+            // Whoever asked may have left.
+            let _ = reply.send(output);
+        });
+    }
+}
+
+/// The end of a regular file. A link must not lead out of its directory, nor to a file of another name.
+fn read_file_tail(path: &Path) -> Result<BackgroundOutput, FileError> {
+    let directory = path.parent().map(PathBuf::from).ok_or(FileError::NotFound)?;
+    let opened = Roots::new([directory]).open(path)?;
+    let same = |part: fn(&Path) -> Option<&OsStr>| part(&opened.resolved().path) == part(path);
+    if !same(Path::file_name) || !same(|path| path.parent().and_then(Path::file_name)) {
+        return Err(FileError::Outside);
+    }
+    let (contents, truncated) = opened.read_tail(MAX_BACKGROUND_OUTPUT_BYTES)?;
+    Ok(BackgroundOutput { output: String::from_utf8_lossy(&contents).into_owned(), truncated })
+}

@@ -1,0 +1,150 @@
+//! What others did, appended to the chat as if it had happened here: in groups, each with how far the record was heard.
+
+use std::sync::Arc;
+
+use hostler_driver::{DriverEvent, LoadedTurn, Transcript, TranscriptStoreError, TurnIndexEntry};
+use uuid::Uuid;
+
+use super::SessionActor;
+use super::session_change::{ActionTarget, SessionChange};
+use crate::clock::ClockExt as _;
+use crate::external_sessions::replay_turn;
+use crate::session_record::{ExternalTurn, SessionRecord};
+
+const BRANCH_SWITCH_NOTICE: &str =
+    "This goes on from an earlier turn. From here on the agent does not remember what was said between.";
+
+const CONCURRENT_TURN_NOTICE: &str =
+    "Somebody else said this while a turn ran here. The agent remembers only one of the two.";
+
+const EXTENDED_TURN_NOTICE: &str = "This turn went on after it was taken over. This is all of it.";
+
+/// What others did.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ExternalTurnRef {
+    /// The turn at this place.
+    Turn(usize),
+    /// The turn at this place, which was told before it was over.
+    Extended(usize),
+    /// The turn at this place of those that the conversation has left.
+    Abandoned(usize),
+}
+
+impl ExternalTurnRef {
+    pub(super) async fn load(
+        self,
+        chronicle: &Arc<dyn Transcript>,
+    ) -> Result<Option<LoadedTurn>, TranscriptStoreError> {
+        let chronicle = Arc::clone(chronicle);
+        match self {
+            Self::Turn(place) | Self::Extended(place) => Ok(chronicle.load_turns(place..place + 1).await?.pop()),
+            Self::Abandoned(place) => chronicle.load_abandoned_turn(place).await,
+        }
+    }
+
+    /// Where it stands in the conversation, if it is part of it.
+    fn mark(self, chronicle: &Arc<dyn Transcript>) -> Option<TurnIndexEntry> {
+        match self {
+            Self::Turn(place) | Self::Extended(place) => chronicle.turns().get(place).copied(),
+            Self::Abandoned(_) => None,
+        }
+    }
+}
+
+/// Turns that are stored together.
+#[derive(Default)]
+struct ExternalTurnBatch {
+    change: SessionChange,
+    /// The last of them that is part of the conversation, by its mark and its id here.
+    synced_through: Option<(TurnIndexEntry, String)>,
+    turns: usize,
+}
+
+impl SessionActor {
+    /// Appends what others did. `false` if not all of it could be: then a later look does it.
+    pub(super) async fn append_external_turns(
+        &mut self,
+        chronicle: &Arc<dyn Transcript>,
+        news: &[ExternalTurnRef],
+        mut forgets: bool,
+    ) -> bool {
+        let mut group = ExternalTurnBatch::default();
+        for new in news {
+            let mut told = match new.load(chronicle).await {
+                Ok(Some(told)) => told,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::warn!(session = &*self.session.uri, %error, "what others did could not be read");
+                    self.store_external_batch(group).await;
+                    return false;
+                }
+            };
+            let mark = new.mark(chronicle);
+            let note = match new {
+                ExternalTurnRef::Turn(_) if std::mem::take(&mut forgets) => Some(BRANCH_SWITCH_NOTICE),
+                ExternalTurnRef::Turn(_) => self.is_concurrent_turn(&told).then_some(CONCURRENT_TURN_NOTICE),
+                ExternalTurnRef::Abandoned(_) => Some(CONCURRENT_TURN_NOTICE),
+                ExternalTurnRef::Extended(_) => {
+                    // As another one: what was stored is not changed, and nothing is missing.
+                    told.id = mark.map_or(told.id, |mark| Uuid::new_v5(&mark.id, &mark.record_count.to_be_bytes()));
+                    Some(EXTENDED_TURN_NOTICE)
+                }
+            };
+            told.events.splice(0..0, note.map(|note| DriverEvent::Notice(note.to_owned())));
+            // Its sub-agents become chats of the session, which the next turn has to find there.
+            let alone = told.events.iter().any(|event| matches!(event, DriverEvent::SubAgent { .. }));
+            if alone && !self.store_external_batch(std::mem::take(&mut group)).await {
+                return false;
+            }
+            self.add_to_batch(&mut group, told, mark);
+            if alone && !self.store_external_batch(std::mem::take(&mut group)).await {
+                return false;
+            }
+        }
+        let stored = self.store_external_batch(group).await;
+        self.mark_unread().await;
+        stored
+    }
+
+    /// Puts a turn to those that are stored together; its mark, where it is part of the conversation.
+    fn add_to_batch(&self, group: &mut ExternalTurnBatch, told: LoadedTurn, mark: Option<TurnIndexEntry>) {
+        let turn = told.id.to_string();
+        let retold = replay_turn(&self.session, told, &self.host.clock.now_timestamp());
+        let mut change = std::mem::take(&mut group.change).blobs(retold.blobs);
+        for (channel, action) in retold.actions {
+            let home = match channel {
+                channel if channel == self.session.chat_uri => ActionTarget::Chat,
+                channel if channel == self.session.uri => ActionTarget::Session,
+                channel => ActionTarget::SubAgentChat(channel),
+            };
+            change = change.action_on(home, action, None);
+        }
+        group.change = change;
+        group.synced_through = mark.map(|mark| (mark, turn)).or_else(|| group.synced_through.take());
+        group.turns += 1;
+    }
+
+    /// Stores turns together with how far the record was heard.
+    async fn store_external_batch(&mut self, group: ExternalTurnBatch) -> bool {
+        let ExternalTurnBatch { mut change, synced_through: heard, turns } = group;
+        if turns == 0 {
+            return true;
+        }
+        if let Some((mark, turn)) = &heard {
+            // The agent has the message: should the turn be taken up again, it must not get it twice.
+            let heard = SessionRecord::TranscriptSynced { turn: mark.id, length: Some(mark.record_count) };
+            change = change.record(heard).record(SessionRecord::Delivered { turn: turn.clone(), prompt_id: None });
+        }
+        if let Err(error) = self.commit(change).await {
+            tracing::error!(session = &*self.session.uri, %error, "what others did could not be stored yet");
+            return false;
+        }
+        if let Some((mark, turn)) = heard {
+            (self.session.synced_through, self.session.delivered_turn) = (Some(mark.id), Some(turn));
+            self.session.delivered_prompt_id = None;
+            self.session.last_external_turn = Some(ExternalTurn { turn: mark.id, length: mark.record_count });
+        }
+        self.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
+        true
+    }
+}

@@ -1,0 +1,179 @@
+//! Messages that wait for their turn: one durable queue per chat, in the order of their arrival.
+
+use ahp_types::StateAction;
+use ahp_types::actions::{
+    ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatQueuedMessagesReorderedAction,
+    ChatTurnStartedAction,
+};
+use ahp_types::state::{Message, MessageKind, PendingMessageKind};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::SessionActor;
+use super::dispatch::RejectReason;
+use super::session_change::SessionChange;
+use crate::action_mapper::TurnErrorDetails;
+use crate::attachments::message_attachments;
+use crate::clock::ClockExt as _;
+use crate::session::Dispatch;
+use crate::state::complete_queue_order;
+use crate::turn::TurnInput;
+
+/// The key, below `hostler` in the session's `_meta`, that says that the queue waits for a person.
+const QUEUE_PAUSED_KEY: &str = "queuePaused";
+
+impl SessionActor {
+    /// A message is to wait for its turn, or to be folded into the running one.
+    pub(super) async fn handle_pending_message_set(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatPendingMessageSetAction,
+    ) -> Result<(), RejectReason> {
+        check_message(&action.message, dispatch)?;
+        self.check_local_command(&action.message)?;
+        if action.id.is_empty() {
+            return Err("the message needs an id".to_owned());
+        }
+        match action.kind {
+            PendingMessageKind::Queued => self.queue_message(dispatch, action).await,
+            PendingMessageKind::Steering => self.steer_turn(dispatch, action).await,
+        }
+    }
+
+    /// A message joins the queue, or takes the place of the one that it corrects.
+    pub(super) async fn queue_message(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatPendingMessageSetAction,
+    ) -> Result<(), RejectReason> {
+        let queue = self.session.queued_messages();
+        let waits = queue.iter().any(|message| message.id == action.id);
+        if !waits && self.session.consumed_messages.contains(&action.id) {
+            return Err("that message has become a turn already".to_owned());
+        }
+        if self.session.steering_message().is_some_and(|(message, _)| message.id == action.id) {
+            return Err("that message is on its way into the running turn; take it back first".to_owned());
+        }
+        if !waits && queue.len() >= self.host.max_queued_messages {
+            let max = self.host.max_queued_messages;
+            return Err(format!("the queue is full ({max} messages); wait for a turn's end or remove one"));
+        }
+        self.check_not_active_elsewhere().await?;
+        let change = SessionChange::default()
+            .client_chat_action(StateAction::ChatPendingMessageSet(action), Some(dispatch.origin()));
+        let change = change.blobs(dispatch.attachment_contents.blobs());
+        let change = if self.session.is_stored { change } else { change.persist_session() };
+        self.commit(change).await.map_err(|error| error.to_string())?;
+        let queue = self.queue_changed_input(!waits);
+        self.drive(queue).await;
+        Ok(())
+    }
+
+    pub(super) async fn handle_pending_message_removed(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatPendingMessageRemovedAction,
+    ) -> Result<(), RejectReason> {
+        match action.kind {
+            PendingMessageKind::Steering => self.withdraw_steering(&action.id)?,
+            PendingMessageKind::Queued
+                if self.session.queued_messages().iter().any(|message| message.id == action.id) => {}
+            PendingMessageKind::Queued if self.session.consumed_messages.contains(&action.id) => {
+                return Err("that message has become a turn already; cancel the turn instead".to_owned());
+            }
+            PendingMessageKind::Queued => return Err("no such message is queued".to_owned()),
+        }
+        let change = SessionChange::default()
+            .client_chat_action(StateAction::ChatPendingMessageRemoved(action), Some(dispatch.origin()));
+        let committed = self.commit(change).await;
+        if committed.is_err() {
+            self.hand_over_steering();
+        }
+        committed.map_err(|error| error.to_string())?;
+        let queue = self.queue_changed_input(false);
+        self.drive(queue).await;
+        Ok(())
+    }
+
+    pub(super) async fn handle_queue_reordered(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatQueuedMessagesReorderedAction,
+    ) -> Result<(), RejectReason> {
+        if self.session.queued_messages().is_empty() {
+            return Err("no message is queued".to_owned());
+        }
+        // Every id is named, since reducers differ about those that are not.
+        let order = complete_queue_order(&self.session.chat, &action.order);
+        let action = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
+        let change = SessionChange::default().client_chat_action(action, Some(dispatch.origin()));
+        self.commit(change).await.map_err(|error| error.to_string())?;
+        let queue = self.queue_changed_input(true);
+        self.drive(queue).await;
+        Ok(())
+    }
+
+    /// What the machine must know of the queue.
+    pub(super) fn queue_changed_input(&self, go_on: bool) -> TurnInput<TurnErrorDetails> {
+        TurnInput::QueueChanged {
+            head: self.session.queued_messages().first().map(|message| message.id.clone()),
+            resume: go_on,
+        }
+    }
+
+    /// The head of the queue becomes a turn: one action takes it out and starts it.
+    ///
+    /// Not while somebody else is in the middle of a turn: then it waits until the record says that they are done.
+    pub(super) async fn start_queued_turn(&mut self, id: &str) -> Vec<TurnInput<TurnErrorDetails>> {
+        if self.check_not_active_elsewhere().await.is_err() {
+            self.hold_queue_for_external_turn();
+            return vec![TurnInput::StartFailed];
+        }
+        let Some(waiting) = self.session.queued_messages().iter().find(|message| message.id == id) else {
+            return vec![TurnInput::StartFailed];
+        };
+        let (turn, text) = (Uuid::new_v4().to_string(), waiting.message.text.clone());
+        let action = ChatTurnStartedAction {
+            turn_id: turn.clone(),
+            started_at: self.host.clock.now_timestamp(),
+            message: waiting.message.clone(),
+            queued_message_id: Some(id.to_owned()),
+            meta: None,
+        };
+        match self.begin_turn(action, None, Vec::new()).await {
+            Ok(()) => {
+                self.turn_client_id = None;
+                vec![self.build_accepted_input(turn, &text), self.queue_changed_input(false)]
+            }
+            Err(error) => {
+                tracing::error!(session = &*self.session.uri, %error, "a queued message could not be started yet");
+                self.schedule_queue_retry();
+                vec![TurnInput::StartFailed]
+            }
+        }
+    }
+
+    /// Says whether the queue waits for a person, if that is news.
+    pub(super) async fn publish_queue_paused(&mut self) {
+        let paused = self.machine.is_queue_paused();
+        let told = self.session.hostler_meta(QUEUE_PAUSED_KEY).and_then(Value::as_bool).unwrap_or(false);
+        if told != paused {
+            self.publish_session_meta(QUEUE_PAUSED_KEY, paused.into()).await;
+        }
+    }
+}
+
+/// What every message of a person must be.
+pub(super) fn check_message(message: &Message, dispatch: &Dispatch) -> Result<(), RejectReason> {
+    if message.origin.kind != MessageKind::User {
+        return Err("a client can only send messages of its user".to_owned());
+    }
+    let attached = !message_attachments(message).is_empty();
+    if attached && !dispatch.attachment_contents.is_prepared() {
+        return Err("nobody has looked at what is attached to the message".to_owned());
+    }
+    if message.text.trim().is_empty() && !attached {
+        return Err("the message is empty".to_owned());
+    }
+    Ok(())
+}

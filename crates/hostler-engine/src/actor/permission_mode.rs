@@ -1,0 +1,211 @@
+//! The permission mode of a session that lives. The gate is as strict as the old and the new mode together until the
+//! agent has taken the new one; only then does the state say so. An agent that does not take it is ended. Wishes that come
+//! meanwhile wait, count in the gate like the first one, and are carried out in their order: the last one wins.
+//!
+//! The session follows an agent that changes its mode on its own (`EnterPlanMode`): a stricter mode holds at once, is stored
+//! and announced. A mode that is looser than what a person chose is taken back from the agent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::StateAction;
+use ahp_types::actions::SessionConfigChangedAction;
+use ahp_types::common::JsonObject;
+use hostler_driver::{AgentSettingChange, ConnectionError};
+use hostler_rules::PermissionMode;
+
+use super::agent::AgentTaskEvent;
+use super::session_change::SessionChange;
+use super::{SessionActor, SessionInput};
+use crate::action_mapper::TurnErrorDetails;
+use crate::clock::ClockExt as _;
+use crate::config;
+use crate::pending_requests::InvalidAnswer;
+use crate::session::Dispatch;
+use crate::turn::TurnInput;
+
+/// How many wishes for a mode may wait for the agent.
+const MAX_PENDING_MODE_CHANGES: usize = 16;
+
+/// How long an agent may take to take a mode.
+const MODE_CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl SessionActor {
+    /// The mode that the session is configured for.
+    pub(super) fn configured_mode(&self) -> PermissionMode {
+        let name = self.session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
+        config::parse_mode(name, self.host.permissions.allow_bypass)
+    }
+
+    /// The configuration as it will be when the agent has taken all wishes that wait.
+    pub(super) fn pending_config_values(&self) -> JsonObject {
+        let mut values = self.session.session.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
+        for (dispatch, _) in &self.pending_mode_changes {
+            if let StateAction::SessionConfigChanged(change) = &dispatch.action {
+                values.extend(change.config.clone());
+            }
+        }
+        values
+    }
+
+    /// A client wants the session to be configured otherwise.
+    pub(super) async fn handle_config_changed(
+        &mut self,
+        dispatch: &Dispatch,
+        action: &SessionConfigChangedAction,
+    ) -> Result<(), InvalidAnswer> {
+        let offer = self.host.config_choices(None);
+        let now = self.pending_config_values();
+        let whole = config::resolve_change(&offer, &now, &action.config, action.replace.unwrap_or(false))?;
+        let wanted = whole.get(config::PERMISSION_MODE).and_then(serde_json::Value::as_str);
+        let mode = wanted.map(|name| config::parse_mode(name, offer.allow_bypass));
+        let change = SessionConfigChangedAction { config: whole, replace: action.replace };
+        let dispatch = Dispatch { action: StateAction::SessionConfigChanged(change), ..dispatch.clone() };
+        let Some(mode) = mode else {
+            return self.accept_plain_action(&dispatch).await;
+        };
+        if self.pending_mode_changes.len() >= MAX_PENDING_MODE_CHANGES {
+            return Err("the permission mode is being changed again and again; wait for the agent".to_owned());
+        }
+        self.gate.begin_mode_change(mode);
+        self.pending_mode_changes.push_back((Box::new(dispatch), mode));
+        if self.pending_mode_changes.len() == 1 {
+            self.apply_pending_modes().await;
+        }
+        Ok(())
+    }
+
+    /// Carries out the wishes for a mode in their order, until the agent has to be waited for.
+    async fn apply_pending_modes(&mut self) {
+        while let Some(word) = self.pending_mode_changes.front().map(|(_, mode)| config::agent_mode_name(*mode)) {
+            if self.agent.permission_mode().is_some_and(|known| known != word) && self.send_mode_to_agent(word) {
+                return;
+            }
+            self.accept_mode_change().await;
+        }
+    }
+
+    /// The first wish comes about, if it can be stored.
+    async fn accept_mode_change(&mut self) {
+        let Some((dispatch, _)) = self.pending_mode_changes.pop_front() else { return };
+        match self.accept_plain_action(&dispatch).await {
+            Ok(()) => {
+                self.gate.finish_mode_change();
+                self.reevaluate_pending_calls().await;
+            }
+            Err(reason) => {
+                self.gate.abandon_mode_change();
+                self.host.reject(*dispatch, reason).await;
+            }
+        }
+    }
+
+    /// Brings an agent that was opened under another mode to the session's.
+    pub(super) fn sync_agent_mode(&mut self) {
+        let word = config::agent_mode_name(self.configured_mode());
+        if self.agent.permission_mode().is_some_and(|known| known != word) {
+            self.send_mode_to_agent(word);
+        }
+    }
+
+    /// `false` if there is no agent to be told.
+    fn send_mode_to_agent(&mut self, word: &'static str) -> bool {
+        let Some((connection, attempt)) = self.agent.connection() else { return false };
+        let clock = Arc::clone(&self.host.clock);
+        self.modes_in_flight += 1;
+        self.tasks.spawn(async move {
+            let applied = connection.apply_setting(AgentSettingChange::PermissionMode(word.to_owned()));
+            let told = clock.timeout(MODE_CHANGE_TIMEOUT, applied).await;
+            let result = told.unwrap_or_else(|| Err(ConnectionError::Refused("it did not answer".to_owned())));
+            SessionInput::AgentTask(AgentTaskEvent::PermissionModeApplied { attempt, mode: word, result })
+        });
+        true
+    }
+
+    /// The agent has taken a mode, or it has not.
+    pub(super) async fn handle_mode_applied(
+        &mut self,
+        attempt: u64,
+        word: &'static str,
+        result: Result<(), ConnectionError>,
+    ) {
+        let meant = self.agent.is_live(attempt);
+        self.modes_in_flight = self.modes_in_flight.saturating_sub(1);
+        match result {
+            Ok(()) if meant => self.agent.set_permission_mode(word),
+            Err(error) if meant => return self.close_distrusted_agent(&error).await,
+            // It is gone; the next one is opened under the mode that holds then.
+            _ => {}
+        }
+        // Another change may have been told before this one.
+        if self.pending_mode_changes.front().is_some_and(|(_, mode)| config::agent_mode_name(*mode) == word) {
+            self.accept_mode_change().await;
+            self.apply_pending_modes().await;
+            if self.pending_mode_changes.is_empty() {
+                // If it could not be stored, the agent works under a mode that the session does not have.
+                self.sync_agent_mode();
+            }
+        }
+        if self.modes_in_flight == 0
+            && let Some(word) = self.reported_mode.take().filter(|_| meant)
+        {
+            self.follow_agent_mode(&word).await;
+        }
+    }
+
+    /// The agent says which mode it works under.
+    pub(super) async fn handle_mode_reported(&mut self, word: String) {
+        // It may have been said before the agent took the mode that it is being set to.
+        if self.modes_in_flight > 0 {
+            self.reported_mode = Some(word);
+        } else {
+            self.follow_agent_mode(&word).await;
+        }
+    }
+
+    async fn follow_agent_mode(&mut self, word: &str) {
+        self.agent.set_permission_mode(word);
+        let now = self.configured_mode();
+        if config::agent_mode_name(now) == word {
+            return;
+        }
+        match config::mode_after_agent_change(word, self.gate.chosen_mode()) {
+            Some((name, mode)) => {
+                self.gate.follow_agent_mode(mode);
+                let changed = SessionConfigChangedAction {
+                    config: config::values_for_mode(name, &self.pending_config_values()),
+                    replace: None,
+                };
+                let change = SessionChange::default().session_action(StateAction::SessionConfigChanged(changed));
+                if let Err(error) = self.commit(change).await {
+                    tracing::error!(session = &*self.session.uri, %error, "failed to store the agent's permission mode");
+                    self.gate.follow_agent_mode(now);
+                    return self.sync_agent_mode();
+                }
+                self.update_summaries().await;
+                self.reevaluate_pending_calls().await;
+            }
+            None => {
+                tracing::warn!(session = &*self.session.uri, "the agent loosened its permission mode; it is set back");
+                self.sync_agent_mode();
+            }
+        }
+    }
+
+    async fn close_distrusted_agent(&mut self, error: &ConnectionError) {
+        tracing::error!(session = &*self.session.uri, %error, "the agent did not take the permission mode; it is ended");
+        self.reported_mode = None;
+        while let Some((dispatch, _)) = self.pending_mode_changes.pop_front() {
+            self.gate.abandon_mode_change();
+            let reason = format!("the agent did not take the permission mode and was ended: {error}");
+            self.host.reject(*dispatch, reason).await;
+        }
+        let failure = TurnErrorDetails {
+            error_type: "permissionMode".to_owned(),
+            message: "The agent did not take the permission mode, so it was ended. Send the message again to go on."
+                .to_owned(),
+            stderr: None,
+        };
+        self.drive(TurnInput::AbortAndClose(failure)).await;
+    }
+}

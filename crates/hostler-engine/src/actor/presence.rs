@@ -1,0 +1,92 @@
+//! Who is there: clients that subscribe, come back, or stay away.
+
+use std::sync::Arc;
+
+use ahp_types::StateAction;
+use ahp_types::actions::SessionActiveClientRemovedAction;
+
+use super::{SessionActor, SessionInput, SubscribeRequest};
+use crate::EngineError;
+use crate::attachments::ChatView;
+use crate::state::ChannelState;
+
+impl SessionActor {
+    /// The clients that were part of the session in an earlier life have some time to come back.
+    pub(super) async fn start_reconnect_timeouts(&mut self) {
+        let active = self.session.session.active_clients.iter();
+        let clients: Vec<_> = active.map(|active| active.client_id.clone()).collect();
+        for client in clients {
+            self.host.broadcaster.clients.mark_participant(&client);
+            let Some(since) = self.host.broadcaster.clients.away_since(&client) else { continue };
+            let due = since + self.host.client_absence_timeout;
+            let now = self.host.clock.monotonic();
+            if due <= now {
+                self.remove_active_client(&client).await;
+            } else {
+                let left = self.host.clock.sleep(due - now);
+                self.tasks.spawn(async move {
+                    left.await;
+                    SessionInput::ClientReconnectTimeout(client)
+                });
+            }
+        }
+    }
+
+    /// A client that is still away is gone. One that was here in between has a time of its own.
+    pub(super) async fn handle_reconnect_timeout(&mut self, client: &str) {
+        match self.host.broadcaster.clients.away_since(client) {
+            Some(since) if self.host.clock.monotonic() >= since + self.host.client_absence_timeout => {
+                self.remove_active_client(client).await
+            }
+            Some(_) => {}
+            // It may have been unknown before.
+            None => self.host.broadcaster.clients.mark_participant(client),
+        }
+    }
+
+    /// A client that does not come back is no longer part of the session.
+    pub(super) async fn remove_active_client(&mut self, client: &str) {
+        if self.session.session.active_clients.iter().any(|active| active.client_id == client) {
+            let client_id = client.to_owned();
+            let action = SessionActiveClientRemovedAction { client_id };
+            self.publish_session_action(StateAction::SessionActiveClientRemoved(action)).await;
+        }
+    }
+
+    /// The session and one of its chats, as they are now.
+    pub(super) fn view_chat(&self, channel: &str) -> Option<ChatView> {
+        let (chat, kept) = self.session.chat_with_storage(channel)?;
+        Some(ChatView {
+            session: Arc::clone(&self.session.session),
+            chat: Arc::clone(chat),
+            evicted_turns: kept.evicted.clone(),
+            annotations: Arc::clone(&self.session.annotations),
+        })
+    }
+
+    /// Takes the snapshot and the subscription at one number.
+    pub(super) async fn handle_subscribe(&mut self, subscribe: SubscribeRequest) {
+        let SubscribeRequest { channel, extent, subscriber, token, reply } = subscribe;
+        let result = if let Some((chat, kept)) = self.session.chat_with_storage(&channel) {
+            match self.host.chat_snapshot(chat, &kept.evicted, extent, &subscriber).await {
+                Ok(shown) => self.host.deliver_chat_snapshot(channel.as_str().into(), shown, subscriber, token).await,
+                Err(error) => Err(error),
+            }
+        } else {
+            let (resource, state) = if channel == *self.session.uri {
+                (Arc::clone(&self.session.uri), ChannelState::Session(Arc::clone(&self.session.session)))
+            } else if self.session.is_annotations_channel(&channel) {
+                (channel.as_str().into(), ChannelState::Annotations(Arc::clone(&self.session.annotations)))
+            } else {
+                let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
+                return;
+            };
+            self.host.deliver_snapshot(resource, state, subscriber, token).await
+        };
+        let shown = result.is_ok();
+        let _ = reply.send(result);
+        if shown {
+            self.prewarm_agent().await;
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The one message that is to be folded into the running turn.
+//!
+//! It stays in the chat's slot until the agent's answer to it begins: there the turn is split, so that the transcript
+//! reads in order. What the agent could not be told becomes the first of the queue.
+
+use ahp_types::actions::{
+    ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatQueuedMessagesReorderedAction,
+    ChatTurnCancelledAction, ChatTurnCompleteAction, ChatTurnStartedAction,
+};
+use ahp_types::common::JsonObject;
+use ahp_types::state::{Message, PendingMessage, PendingMessageKind, ResponsePart, SystemNotificationResponsePart};
+use ahp_types::{StateAction, StringOrMarkdown};
+use hostler_attachments::DisplayName;
+use hostler_driver::{Prompt, SteeringMessage, SteeringMessageId};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::SessionActor;
+use super::dispatch::RejectReason;
+use super::session_change::SessionChange;
+use crate::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails};
+use crate::attachments::{attachment_label, message_attachments};
+use crate::clock::ClockExt as _;
+use crate::session::Dispatch;
+use crate::session_record::SessionRecord;
+use crate::turn::{AgentPhase, TurnEffect, TurnInput, TurnPhase};
+
+/// How a turn shows what the agent was told and did not answer any more.
+const STEERING_NOTICE_PREFIX: &str = "You said, while the agent was working: ";
+
+/// What becomes of the slot when its turn is over.
+#[derive(Debug, Default)]
+pub(super) struct SteeringAtTurnEnd {
+    /// The agent was told, and has not answered any more: the turn says so before its end.
+    pub(super) notice: Option<String>,
+    actions_after_end: Vec<StateAction>,
+}
+
+impl SteeringAtTurnEnd {
+    /// What follows the turn's end.
+    pub(super) fn add_actions_to(self, change: SessionChange) -> SessionChange {
+        self.actions_after_end.into_iter().fold(change, SessionChange::chat_action)
+    }
+}
+
+impl SessionActor {
+    pub(super) async fn steer_turn(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatPendingMessageSetAction,
+    ) -> Result<(), RejectReason> {
+        let running = matches!(self.machine.turn_phase(), TurnPhase::Pending(_) | TurnPhase::Running { .. });
+        let words = Prompt::new(action.message.text.clone());
+        let fits = SteeringMessage { id: SteeringMessageId(action.id.clone()), prompt: words }.is_within_size_limit();
+        // What the host does itself is nothing that an agent could be told.
+        let fits = fits && self.host.local_command(&action.message.text).is_none();
+        // A second one takes the place of the first only while the agent was not told.
+        if !running || !fits || !self.recall_steering() {
+            let action = ChatPendingMessageSetAction { kind: PendingMessageKind::Queued, ..action };
+            return self.queue_message(dispatch, action).await;
+        }
+        if self.session.queued_messages().iter().any(|message| message.id == action.id) {
+            self.hand_over_steering();
+            return Err("that message is queued; remove it from the queue first".to_owned());
+        }
+        let change = SessionChange::default()
+            .client_chat_action(StateAction::ChatPendingMessageSet(action), Some(dispatch.origin()));
+        let change = change.blobs(dispatch.attachment_contents.blobs());
+        let committed = self.commit(change).await.map_err(|error| error.to_string());
+        self.hand_over_steering();
+        committed
+    }
+
+    /// A client takes the message in the slot back.
+    pub(super) fn withdraw_steering(&mut self, id: &str) -> Result<(), RejectReason> {
+        match self.session.steering_message() {
+            Some((message, _)) if message.id == id => {}
+            _ => return Err("no such message waits for the running turn".to_owned()),
+        }
+        if self.recall_steering() { Ok(()) } else { Err("the agent was told already".to_owned()) }
+    }
+
+    /// Whether the slot is empty, or what is in it was not told and will not be any more.
+    fn recall_steering(&mut self) -> bool {
+        let Some((message, injected)) = self.session.steering_message() else { return true };
+        if self.steer_in_driver.as_ref() != Some(&message.id) {
+            if !injected {
+                self.steer_load = None;
+            }
+            return !injected;
+        }
+        let id = SteeringMessageId(message.id.clone());
+        let taken = self.agent.connection().is_none_or(|(connection, _)| connection.cancel_steering(&id));
+        if taken {
+            self.steer_in_driver = None;
+        }
+        taken
+    }
+
+    /// Whether the agent works on a turn that something can be folded into.
+    pub(super) fn can_steer(&self) -> bool {
+        matches!(self.machine.turn_phase(), TurnPhase::Running { .. }) && self.machine.agent_phase() == AgentPhase::Busy
+    }
+
+    /// Gives the driver what is in the slot, if a turn is running that it can be folded into.
+    pub(super) fn hand_over_steering(&mut self) {
+        let Some((message, false)) = self.session.steering_message() else { return };
+        if self.steer_in_driver.is_some() || self.steer_load.is_some() || self.prompt_in_flight || !self.can_steer() {
+            return;
+        }
+        let PendingMessage { id, message } = message.clone();
+        self.steer_with_message(id, &message);
+    }
+
+    /// The agent was told. Written down at once: it must not hear it again after a restart.
+    pub(super) async fn handle_steer_injected(&mut self, id: SteeringMessageId) {
+        self.steer_in_driver.take_if(|handed| *handed == id.0);
+        let Some((message, _)) = self.session.steering_message().filter(|(message, _)| message.id == id.0) else {
+            return;
+        };
+        if !self.can_steer() {
+            let message = message.clone();
+            return self.record_late_steering(message).await;
+        }
+        self.session.injected_message = Some(id.0.clone());
+        if let Err(error) =
+            self.commit(SessionChange::default().record(SessionRecord::SteeringInjected { message: id.0 })).await
+        {
+            tracing::error!(session = &*self.session.uri, %error, "a receipt could not be stored");
+        }
+    }
+
+    /// The turn is over; the agent remembers it all the same, and so must the transcript.
+    async fn record_late_steering(&mut self, PendingMessage { id, message }: PendingMessage) {
+        let mut output = ActionBuffer::default();
+        let change = if let (Some(_), Some(transcript)) = (&self.session.chat.active_turn, self.action_mapper.as_mut())
+        {
+            transcript.add_notice(steering_notice(&message), &mut output);
+            SessionChange::default().output(output).chat_action(steering_removed(id))
+        } else {
+            let turn_id = Uuid::new_v4().to_string();
+            ActionMapper::new(turn_id.clone()).add_notice(
+                "The agent was told this in the moment in which its turn was ended.".to_owned(),
+                &mut output,
+            );
+            let started = ChatTurnStartedAction {
+                turn_id: turn_id.clone(),
+                started_at: self.host.clock.now_timestamp(),
+                message,
+                queued_message_id: Some(id),
+                meta: None,
+            };
+            let ended = ChatTurnCancelledAction { turn_id, duration: 0, meta: None };
+            let change = SessionChange::default().chat_action(StateAction::ChatTurnStarted(started)).output(output);
+            change.chat_action(StateAction::ChatTurnCancelled(ended))
+        };
+        self.commit_steering(change).await;
+        self.update_summaries().await;
+    }
+
+    /// The agent's work ended before it could be told.
+    pub(super) async fn handle_steer_undelivered(&mut self, id: SteeringMessageId) {
+        self.steer_in_driver.take_if(|handed| *handed == id.0);
+        // The end of the turn, which follows, sees to it.
+        if !self.can_steer() {
+            self.requeue_steering().await;
+        }
+    }
+
+    /// The process is gone, and nobody will say any more what it was told.
+    pub(super) async fn requeue_unreported_steering(&mut self) {
+        let handed = self.steer_in_driver.take();
+        if handed.is_some() && matches!(self.machine.turn_phase(), TurnPhase::None) {
+            self.requeue_steering().await;
+        }
+    }
+
+    /// What is in the slot becomes the first of the queue, after its turn is over.
+    async fn requeue_steering(&mut self) {
+        if let Some((message, false)) = self.session.steering_message() {
+            let actions = self.requeue_first_actions(message);
+            self.commit_steering(actions.into_iter().fold(SessionChange::default(), SessionChange::chat_action)).await;
+        }
+    }
+
+    async fn commit_steering(&mut self, change: SessionChange) {
+        if let Err(error) = self.commit(change).await {
+            tracing::error!(session = &*self.session.uri, %error, "a steering message stays where it is");
+            return;
+        }
+        let queue = self.queue_changed_input(false);
+        self.drive(queue).await;
+    }
+
+    fn requeue_first_actions(&self, PendingMessage { id, message }: &PendingMessage) -> Vec<StateAction> {
+        let queued = StateAction::ChatPendingMessageSet(ChatPendingMessageSetAction {
+            kind: PendingMessageKind::Queued,
+            id: id.clone(),
+            message: message.clone(),
+        });
+        let mut order = vec![id.clone()];
+        order.extend(self.session.queued_messages().iter().map(|message| message.id.clone()));
+        let first = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
+        vec![steering_removed(id.clone()), queued, first]
+    }
+
+    /// The agent begins its answer to what it was told: from here on it is another turn.
+    pub(super) async fn split_turn(&mut self) {
+        let Some(PendingMessage { id, message }) = self.injected_message() else { return };
+        let Some(transcript) = self.action_mapper.as_ref().filter(|transcript| !transcript.has_open_calls()) else {
+            return;
+        };
+        if !self.machine.step::<TurnErrorDetails>(TurnInput::Output).contains(&TurnEffect::PublishOutput) {
+            return;
+        }
+        let (turn, next) = (transcript.turn().to_owned(), Uuid::new_v4().to_string());
+        let transcript = transcript.continue_in(next.clone());
+        let change = SessionChange::default()
+            .chat_action(StateAction::ChatTurnComplete(ChatTurnCompleteAction {
+                turn_id: turn.clone(),
+                duration: self.turn_duration_ms(),
+                meta: Some(hostler_meta("continuedIn", &next)),
+            }))
+            .chat_action(StateAction::ChatTurnStarted(ChatTurnStartedAction {
+                turn_id: next.clone(),
+                started_at: self.host.clock.now_timestamp(),
+                message,
+                queued_message_id: Some(id),
+                meta: Some(hostler_meta("continues", &turn)),
+            }))
+            .record(SessionRecord::Delivered { turn: next.clone(), prompt_id: None })
+            .persist_session();
+        if let Err(error) = self.commit(change).await {
+            tracing::error!(session = &*self.session.uri, %error, "a turn could not be split");
+            return;
+        }
+        (self.session.delivered_turn, self.session.delivered_prompt_id) = (Some(next.clone()), None);
+        self.set_running_turn(transcript).await;
+        self.drive(TurnInput::Split(next)).await;
+    }
+
+    fn injected_message(&self) -> Option<PendingMessage> {
+        self.session.steering_message().filter(|(_, injected)| *injected).map(|(message, _)| message.clone())
+    }
+
+    /// What the end of the turn means for what is in the slot. Where the driver has told the agent and not said so yet,
+    /// nothing: its word is waited for.
+    pub(super) fn resolve_steering_at_turn_end(&mut self) -> SteeringAtTurnEnd {
+        let taken = self.recall_steering();
+        match self.session.steering_message() {
+            Some((message, true)) => SteeringAtTurnEnd {
+                notice: Some(steering_notice(&message.message)),
+                actions_after_end: vec![steering_removed(message.id.clone())],
+            },
+            Some((message, false)) if taken => {
+                SteeringAtTurnEnd { notice: None, actions_after_end: self.requeue_first_actions(message) }
+            }
+            _ => SteeringAtTurnEnd::default(),
+        }
+    }
+}
+
+/// What a person said right before the turn broke off. An agent that dies with a call takes with it what it was told at the
+/// call's beginning, so whoever takes the turn up again has to say it once more.
+pub(super) fn last_steering_message(parts: &[ResponsePart]) -> Option<&str> {
+    let last = parts.iter().rev().find(|part| !matches!(part, ResponsePart::Error(_)))?;
+    match last {
+        ResponsePart::SystemNotification(SystemNotificationResponsePart {
+            content: StringOrMarkdown::Plain(text),
+            ..
+        }) => text.strip_prefix(STEERING_NOTICE_PREFIX),
+        _ => None,
+    }
+}
+
+fn steering_notice(message: &Message) -> String {
+    let mut said = format!("{STEERING_NOTICE_PREFIX}{}", message.text);
+    for attached in message_attachments(message) {
+        said.push_str(&format!("\n(attached: {})", DisplayName::new(attachment_label(attached))));
+    }
+    said
+}
+
+fn steering_removed(id: String) -> StateAction {
+    StateAction::ChatPendingMessageRemoved(ChatPendingMessageRemovedAction { kind: PendingMessageKind::Steering, id })
+}
+
+fn hostler_meta(key: &str, turn: &str) -> JsonObject {
+    let mut meta = JsonObject::new();
+    meta.insert("hostler".to_owned(), json!({ key: turn }));
+    meta
+}

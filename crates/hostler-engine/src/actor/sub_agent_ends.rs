@@ -1,0 +1,211 @@
+//! Sub-agents end: by themselves, with whom they work for, by a person's word, or with the process.
+
+use std::sync::Arc;
+
+use ahp_types::StateAction;
+use ahp_types::actions::ChatTurnCancelledAction;
+use hostler_driver::{SubAgentOutcome, TurnOutcome};
+
+use super::dispatch::RejectReason;
+use super::session_change::{ActionTarget, SessionChange};
+use super::sub_agents::ActiveSubAgent;
+use super::turn_lifecycle::STORE_RETRY_DELAY;
+use super::{SessionActor, SessionInput};
+use crate::action_mapper::{ActionBuffer, TurnErrorDetails, chat_error_action, mark_not_resumable};
+use crate::session::Dispatch;
+use crate::turn::TurnEndReason;
+
+/// What is said where a sub-agent has worked whose chat the store never took.
+const UNSTORED_SUB_AGENT_NOTICE: &str = "A sub-agent worked unseen: the host could not store what it did.";
+
+impl SessionActor {
+    pub(super) async fn handle_sub_agent_finished(&mut self, agent: &str, outcome: SubAgentOutcome) {
+        if let Some(start) = self.sub_agents.unpublished_starts.remove(agent) {
+            self.handle_sub_agent_started(agent.to_owned(), start).await;
+        }
+        if let Some(start) = self.sub_agents.unpublished_starts.remove(agent) {
+            let parent = start.parent_id.as_ref().map(|parent| parent.0.as_str());
+            let home = self.target_of(parent);
+            let mut output = ActionBuffer::default();
+            if let Some(transcript) = self.action_mapper_of(parent) {
+                transcript.add_notice(UNSTORED_SUB_AGENT_NOTICE.to_owned(), &mut output);
+            }
+            self.publish_output_on(&home, &mut output).await;
+        }
+        let end = match outcome {
+            SubAgentOutcome::Completed => TurnEndReason::AgentOutcome(TurnOutcome::Completed { empty: false }),
+            SubAgentOutcome::Failed(message) => TurnEndReason::Failed(TurnErrorDetails::from_sub_agent(message)),
+            SubAgentOutcome::Stopped => TurnEndReason::Cancelled,
+        };
+        let mut ends = self.descendant_ends(agent);
+        ends.push((agent.to_owned(), end));
+        self.end_sub_agents(ends).await;
+    }
+
+    /// The turn ends, and with it the sub-agents that it waited for. They are forgotten once that is stored.
+    pub(super) fn end_foreground_sub_agents(&mut self, mut change: SessionChange) -> SessionChange {
+        let waited_for = self.sub_agents.active.values_mut().filter(|worker| !worker.is_background);
+        for worker in waited_for {
+            change = worker.add_end_to(TurnEndReason::Cancelled, change);
+        }
+        change
+    }
+
+    /// The end of the turn is stored.
+    pub(super) fn forget_foreground_sub_agents(&mut self) {
+        self.sub_agents.active.retain(|_, worker| worker.is_background);
+    }
+
+    /// The process is gone, and all sub-agents with it.
+    pub(super) async fn end_all_sub_agents(&mut self) {
+        self.sub_agents.unpublished_starts.clear();
+        let ends = self
+            .sub_agents
+            .active
+            .keys()
+            .map(|agent| (agent.clone(), TurnEndReason::Failed(interrupted_failure())))
+            .collect();
+        self.end_sub_agents(ends).await;
+    }
+
+    /// The turns of sub-agents that were running when the host died end now.
+    pub(super) async fn end_interrupted_sub_agents(&mut self) {
+        let mut change = SessionChange::default();
+        let mut any = false;
+        for worker in &self.session.sub_agent_chats {
+            if let Some(turn) = &worker.state.active_turn {
+                any = true;
+                let end = mark_not_resumable(chat_error_action(turn.id.clone(), 0, interrupted_failure()));
+                change = change.action_on(ActionTarget::SubAgentChat(Arc::clone(&worker.uri)), end, None);
+            }
+        }
+        if !any {
+            return;
+        }
+        let change = self.remove_turn_input_needed(change);
+        if let Err(error) = self.commit(change).await {
+            tracing::error!(%error, "interrupted sub-agents could not be ended");
+        }
+    }
+
+    /// Ends sub-agents. Whoever of them waits for a person waits no longer.
+    async fn end_sub_agents(&mut self, ends: Vec<(String, TurnEndReason<TurnErrorDetails>)>) {
+        let mut said = Vec::new();
+        let mut ended = Vec::new();
+        for (agent, end) in ends {
+            if let Some(mut worker) = self.sub_agents.active.remove(&agent) {
+                said.push((Arc::clone(&worker.chat_uri), worker.end_actions(end)));
+                ended.push(agent);
+            }
+        }
+        if ended.is_empty() {
+            return;
+        }
+        let waiting = !self.sub_agents.unstored_ends.is_empty();
+        self.sub_agents.unstored_ends.extend(said);
+        // Ends are stored in their order: one that was refused is tried again soon, and these with it.
+        if !waiting {
+            self.store_sub_agent_ends().await;
+        }
+        for agent in &ended {
+            self.withdraw_sub_agent_requests(agent).await;
+        }
+        self.update_summaries().await;
+    }
+
+    /// Stores and publishes ends. What the store refuses is tried again, as a turn's end is.
+    pub(super) async fn store_sub_agent_ends(&mut self) {
+        let mut change = SessionChange::default();
+        for (chat, said) in &self.sub_agents.unstored_ends {
+            let home = ActionTarget::SubAgentChat(Arc::clone(chat));
+            change = said.iter().fold(change, |change, action| change.action_on(home.clone(), action.clone(), None));
+            change = self.remove_chat_input_needed(chat, change);
+        }
+        match self.commit(change).await {
+            Ok(()) => self.sub_agents.unstored_ends.clear(),
+            Err(error) => {
+                tracing::error!(session = &*self.session.uri, %error, "the end of a sub-agent could not be stored yet");
+                let pause = self.host.clock.sleep(STORE_RETRY_DELAY);
+                self.tasks.spawn(async move {
+                    pause.await;
+                    SessionInput::RetrySubAgentEnds
+                });
+            }
+        }
+    }
+
+    /// Ends that the store has refused are tried again.
+    pub(super) async fn retry_sub_agent_ends(&mut self) {
+        if !self.sub_agents.unstored_ends.is_empty() {
+            self.store_sub_agent_ends().await;
+            self.update_summaries().await;
+        }
+    }
+
+    /// The ends of those that a sub-agent has made, directly or not: they end with it.
+    fn descendant_ends(&self, agent: &str) -> Vec<(String, TurnEndReason<TurnErrorDetails>)> {
+        let all = self.sub_agents.with_descendants(agent).into_iter();
+        all.filter(|id| id != agent).map(|id| (id, TurnEndReason::Cancelled)).collect()
+    }
+
+    // ── A person stops one ────────────────────────────────────────────────────────────────────────────────────────
+
+    /// A client stops the turn of a sub-agent's chat. That is possible where nobody waits for it.
+    pub(super) async fn handle_sub_agent_cancelled(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatTurnCancelledAction,
+    ) -> Result<(), RejectReason> {
+        let Some(agent) = self.sub_agents.agent_in_chat(&dispatch.channel).map(str::to_owned) else {
+            return Err("no turn is running".to_owned());
+        };
+        let Some(worker) = self.sub_agents.active.get(&agent).filter(|at| at.action_mapper.turn() == action.turn_id)
+        else {
+            return Err("another turn is running".to_owned());
+        };
+        if !self.background_tasks.contains_key(&agent) {
+            let parent = self.target_of(worker.parent.as_deref());
+            let chat = self.channel_uri(&parent);
+            let turn = self.session.chat_by_uri(&chat).and_then(|chat| chat.active_turn.as_ref());
+            return Err(match turn {
+                Some(turn) => format!("the turn {:?} of {chat} waits for this sub-agent; stop that one", turn.id),
+                None => format!("this sub-agent is about to end with what {chat} did"),
+            });
+        }
+        let below = self.descendant_ends(&agent);
+        let home = ActionTarget::SubAgentChat(Arc::clone(&worker.chat_uri));
+        let cancelled = StateAction::ChatTurnCancelled(action);
+        let change = SessionChange::default().action_on(home, cancelled, Some(dispatch.origin()));
+        let change = self.remove_chat_input_needed(&dispatch.channel, change);
+        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.sub_agents.active.remove(&agent);
+        self.withdraw_sub_agent_requests(&agent).await;
+        self.end_sub_agents(below).await;
+        self.stop_background_tasks(vec![agent]);
+        self.update_summaries().await;
+        Ok(())
+    }
+}
+
+impl ActiveSubAgent {
+    fn add_end_to(&mut self, end: TurnEndReason<TurnErrorDetails>, change: SessionChange) -> SessionChange {
+        let home = ActionTarget::SubAgentChat(Arc::clone(&self.chat_uri));
+        self.end_actions(end).into_iter().fold(change, |change, action| change.action_on(home.clone(), action, None))
+    }
+
+    /// What is said in its chat at its end.
+    fn end_actions(&mut self, end: TurnEndReason<TurnErrorDetails>) -> Vec<StateAction> {
+        let duration = i64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let mut output = ActionBuffer::default();
+        self.action_mapper.end_turn(end, duration, &mut output);
+        output.actions.into_iter().map(mark_not_resumable).collect()
+    }
+}
+
+fn interrupted_failure() -> TurnErrorDetails {
+    TurnErrorDetails {
+        error_type: "interrupted".to_owned(),
+        message: "The agent ended while this sub-agent was at work.".to_owned(),
+        stderr: None,
+    }
+}

@@ -1,0 +1,101 @@
+//! A turn that could not go on is taken up again.
+
+use ahp_types::StateAction;
+use ahp_types::actions::ChatTurnResumeAction;
+use ahp_types::state::{ResponsePart, TurnState};
+use hostler_driver::TranscriptStoreError;
+
+use super::SessionActor;
+use super::dispatch::RejectReason;
+use super::external_sync::TRANSCRIPT_SYNC_TIMEOUT;
+use super::session_change::SessionChange;
+use super::steering::last_steering_message;
+use crate::action_mapper::ActionMapper;
+use crate::clock::ClockExt as _;
+use crate::session::Dispatch;
+use crate::turn::TurnInput;
+
+/// What the agent is told when it has the turn's message already.
+const CONTINUE_PROMPT: &str = "Continue where you left off.";
+
+/// The words that take a turn up again whose message the agent has.
+pub(super) fn continue_prompt(parts: &[ResponsePart]) -> String {
+    with_last_steering(CONTINUE_PROMPT.to_owned(), parts)
+}
+
+/// The words, and after them what the agent was told last: nobody knows how much of that it has kept.
+pub(super) fn with_last_steering(mut words: String, parts: &[ResponsePart]) -> String {
+    if let Some(last) = last_steering_message(parts) {
+        // Not in front: words that begin with a slash would become a command.
+        words.push_str("\n\nWhat I said last:\n\n");
+        words.push_str(last);
+    }
+    words
+}
+
+impl SessionActor {
+    pub(super) async fn handle_turn_resumed(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatTurnResumeAction,
+    ) -> Result<(), RejectReason> {
+        if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
+            return Err("a turn is running".to_owned());
+        }
+        self.check_not_active_elsewhere().await?;
+        let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
+        let Some(turn) = last else { return Err("only the last turn can be resumed".to_owned()) };
+        let resumable = match turn.response_parts.last() {
+            Some(ResponsePart::Error(error)) => error.resumable == Some(true),
+            _ => false,
+        };
+        if turn.state != TurnState::Error || !resumable {
+            return Err("that turn did not fail, or cannot be resumed".to_owned());
+        }
+        if self.host.local_command(&turn.message.text).is_some() {
+            return Err("what the host did itself cannot be resumed; send the message again".to_owned());
+        }
+        let (id, parts) = (turn.id.clone(), turn.response_parts.len());
+        self.recheck_delivered(&id).await;
+        let change = SessionChange::default()
+            .client_chat_action(StateAction::ChatTurnResume(action), Some(dispatch.origin()))
+            .persist_session();
+        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.set_running_turn(ActionMapper::resumed(id.clone(), parts)).await;
+        let need = self.agent_preparation();
+        self.drive(TurnInput::Accepted { turn: id, preparation: need }).await;
+        Ok(())
+    }
+
+    /// Agents write their records behind their words: one that died at its first words knows nothing of the message when it
+    /// is opened again. It gets it once more then.
+    async fn recheck_delivered(&mut self, turn: &str) {
+        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message().await {
+            tracing::info!(session = &*self.session.uri, "the agent has not kept the message; it gets it again");
+            self.session.delivered_turn = None;
+        }
+    }
+
+    /// Whether an agent that is opened now does not know the message that the last one had.
+    async fn has_lost_message(&mut self) -> bool {
+        if self.agent.has_process() {
+            return false;
+        }
+        let archive = self.host.transcript_store(&self.session.session.provider);
+        let (Some(prompt), Some(archive)) = (self.session.delivered_prompt_id, archive) else {
+            // Without a token it begins a conversation.
+            return self.session.resume_token.is_none();
+        };
+        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, archive.open(self.current_conversation())).await {
+            Some(Ok(record)) => !record.turns().iter().any(|mark| mark.message_id == Some(prompt)),
+            Some(Err(TranscriptStoreError::Missing)) => {
+                if self.session.turn_storage.total_turns(&self.session.chat) == 1 {
+                    // There is nothing to go on with yet.
+                    self.session.resume_token = None;
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}

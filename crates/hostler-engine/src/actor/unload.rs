@@ -1,0 +1,248 @@
+//! The end of an actor that is no end of the host: its session is forgotten, or goes back to where it came from.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use hostler_store::{Batch, BatchDurability, CatalogChange};
+use tokio::sync::mpsc;
+
+use super::{SessionActor, SessionHandle, SessionInput, SessionSource};
+use crate::broadcaster::HostNotificationKind;
+use crate::host::Host;
+use crate::session::Session;
+use crate::turn::{AgentPhase, TurnPhase};
+use crate::{EngineError, uri};
+
+/// How a dispose went.
+pub(crate) type DisposeResult = Result<DisposedSession, DisposeFailure>;
+
+/// A session that is gone.
+pub(crate) struct DisposedSession {
+    /// Whether the agent has led its conversation, and is to forget it, too.
+    pub(crate) has_conversation: bool,
+}
+
+/// A session that could not be forgotten: it is still where it comes from.
+pub(crate) struct DisposeFailure {
+    pub(crate) source: SessionSource,
+    pub(crate) error: EngineError,
+}
+
+/// A session that could not be opened goes back to where it comes from. Everybody who wanted it is told why, and may try
+/// again; whoever wants to be rid of it is.
+pub(super) async fn unload_unopened(
+    host: &Arc<Host>,
+    mut inputs: mpsc::Receiver<SessionInput>,
+    origin: SessionSource,
+    error: &EngineError,
+) {
+    tracing::warn!(session = &**origin.uri(), %error, "a session could not be opened");
+    {
+        let mut sessions = host.sessions();
+        // One that is not there any more is about to be disposed of: that wish is still to come.
+        if sessions.live.remove(origin.uri()).is_some() {
+            sessions.restore_entry(origin.clone());
+            inputs.close();
+        }
+    }
+    while let Some(input) = inputs.recv().await {
+        match input {
+            SessionInput::Dispose(reply) => return drop(reply.send(dispose_unopened(host, origin).await)),
+            SessionInput::Dispatch(dispatch) => host.reject(*dispatch, error.to_string()).await,
+            input => {
+                if refuse_input(input, error).is_break() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Forgets a session that could not be opened.
+async fn dispose_unopened(host: &Arc<Host>, origin: SessionSource) -> DisposeResult {
+    let forgotten = match &origin {
+        SessionSource::Provisional(_) => Ok(DisposedSession { has_conversation: false }),
+        SessionSource::Stored { uri, listed } => {
+            let chats = vec![uri::default_chat_uri(uri).into()];
+            let batch = Batch::new(Some(Arc::clone(uri)), BatchDurability::Durable);
+            // What the world knows has had an agent.
+            let batch = with_session_removal(host, batch, uri, *listed).after_publish(after_session_removed(
+                host,
+                Arc::clone(uri),
+                chats,
+            ));
+            host.store.sequencer().commit(batch).await.map_err(EngineError::from).map(|_| {
+                host.gateway.forget_session(uri);
+                DisposedSession { has_conversation: *listed }
+            })
+        }
+        SessionSource::External { uri, external: found } => {
+            host.delete_external_conversation(uri, found).await.map(|()| DisposedSession { has_conversation: false })
+        }
+    };
+    forgotten.map_err(|error| DisposeFailure { source: origin, error })
+}
+
+fn refuse_input(input: SessionInput, error: &EngineError) -> ControlFlow<()> {
+    match input {
+        SessionInput::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
+        SessionInput::HasChannel(_, reply) => drop(reply.send(false)),
+        SessionInput::ViewChat(_, reply) => drop(reply.send(None)),
+        SessionInput::CompletionContext(_, reply) => drop(reply.send(None)),
+        SessionInput::Shutdown(reply) => {
+            let _ = reply.send(());
+            return ControlFlow::Break(());
+        }
+        _ => {}
+    }
+    ControlFlow::Continue(())
+}
+
+/// After this time, and at the latest after twice of it, a session that nobody needs gives its actor up.
+const QUIESCENCE_INTERVAL: Duration = Duration::from_secs(7 * 60);
+
+/// How long nothing has happened in a session without an agent.
+#[derive(Default)]
+pub(super) struct Quiescence {
+    interval: Option<BoxFuture<'static, ()>>,
+    /// Something has happened since the wait began.
+    had_input: bool,
+}
+
+impl Quiescence {
+    /// Something has happened.
+    pub(super) fn record_input(&mut self, actor: &SessionActor) {
+        self.had_input = true;
+        if actor.machine.agent_phase() != AgentPhase::Absent || !actor.session.is_stored {
+            self.interval = None;
+        } else if self.interval.is_none() {
+            self.interval = Some(actor.host.clock.sleep(QUIESCENCE_INTERVAL));
+        }
+    }
+
+    /// Waits until it is over.
+    pub(super) async fn elapsed(&mut self) {
+        match &mut self.interval {
+            Some(wait) => wait.await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// It is over. Says whether nothing has happened in it; another one begins.
+    pub(super) fn restart_if_quiet(&mut self, actor: &SessionActor) -> bool {
+        self.interval = Some(actor.host.clock.sleep(QUIESCENCE_INTERVAL));
+        !std::mem::take(&mut self.had_input)
+    }
+}
+
+impl SessionActor {
+    /// Whether the actor does nothing for anybody.
+    fn is_quiescent(&self) -> bool {
+        let Session { is_stored: stored, unimported_turns: untold, session, chat, .. } = &self.session;
+        let quiet = self.tasks.is_empty()
+            && self.unwritten_decisions.is_empty()
+            && self.external_sync.is_idle()
+            && !self.summary_scheduled;
+        let waits = !self.pending_requests.is_empty()
+            || !self.background_tasks.is_empty()
+            || !self.local_commands.is_empty()
+            || *untold > 0;
+        let works =
+            chat.active_turn.is_some() || self.machine.agent_phase() != AgentPhase::Absent || self.agent.has_process();
+        let wanted = !self.session.queued_messages().is_empty()
+            || chat.steering_message.is_some()
+            || !session.active_clients.is_empty()
+            || self.has_subscribers();
+        *stored && quiet && !waits && !works && *self.machine.turn_phase() == TurnPhase::None && !wanted
+    }
+
+    fn has_subscribers(&self) -> bool {
+        let hub = &self.host.broadcaster;
+        self.session.chats().any(|(chat, ..)| hub.has_subscribers(chat))
+            || hub.has_subscribers(&self.session.uri)
+            || hub.has_subscribers(&uri::annotations_uri(&self.session.uri))
+    }
+
+    /// Gives the session back to the store, if nobody needs its actor. Nobody can come between: whoever has a way to the actor
+    /// got it under the lock, and keeps it until its wish is in the mailbox.
+    pub(super) async fn try_unload(&self, inputs: &mpsc::Receiver<SessionInput>) -> bool {
+        if !self.is_quiescent() {
+            return false;
+        }
+        // What was streamed before is committed with it, so that whoever opens the session next reads all of it.
+        if self.host.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
+            return false;
+        }
+        let mut sessions = self.host.sessions();
+        let alone = sessions.live.get(&self.session.uri).is_some_and(SessionHandle::is_last_handle);
+        if !alone || !inputs.is_empty() || !self.is_quiescent() {
+            return false;
+        }
+        sessions.live.remove(&self.session.uri);
+        sessions.restore_entry(SessionSource::Stored {
+            uri: Arc::clone(&self.session.uri),
+            listed: self.session.is_listed,
+        });
+        true
+    }
+
+    /// Removes the session from the store and the list. `began` says whether its agent was there just now.
+    pub(super) async fn dispose_session(&mut self, began: bool) -> DisposeResult {
+        let session = Arc::clone(&self.session.uri);
+        let chats = self.session.chats().map(|(uri, ..)| Arc::clone(uri)).collect();
+        // An agent begins its record before it says how the conversation is resumed.
+        let led = began || self.session.resume_token.is_some() || self.session.delivered_turn.is_some();
+        let led = led && self.session.is_listed;
+        let mut batch = self.new_batch(BatchDurability::Durable);
+        if self.session.is_stored {
+            batch = with_session_removal(&self.host, batch, &session, led);
+        }
+        match self
+            .host
+            .store
+            .sequencer()
+            .commit(batch.after_publish(after_session_removed(&self.host, session, chats)))
+            .await
+        {
+            Ok(_) => {
+                self.forget_budget();
+                Ok(DisposedSession { has_conversation: led })
+            }
+            Err(error) => {
+                let origin =
+                    SessionSource::Stored { uri: Arc::clone(&self.session.uri), listed: self.session.is_listed };
+                Err(DisposeFailure { source: origin, error: error.into() })
+            }
+        }
+    }
+}
+
+/// A batch that removes a session from the store. The records that its agent has `led` go after that, at the latest in the
+/// next life of the host.
+fn with_session_removal(host: &Host, mut batch: Batch, session: &Arc<str>, led: bool) -> Batch {
+    for conversation in host.sessions().conversations_of(session).iter().filter(|_| led) {
+        batch = batch.deletion(conversation.to_string(), true);
+    }
+    batch.catalog(CatalogChange::Remove { session: Arc::clone(session) })
+}
+
+/// What follows when the store has forgotten a session.
+fn after_session_removed(
+    host: &Arc<Host>,
+    session: Arc<str>,
+    chats: Vec<Arc<str>>,
+) -> impl FnOnce(u64) + Send + 'static {
+    let host = Arc::clone(host);
+    move |_| {
+        chats.iter().for_each(|chat| host.broadcaster.close_channel(chat));
+        host.broadcaster.close_channel(&uri::annotations_uri(&session));
+        host.broadcaster.close_channel(&session);
+        host.resources.session_directories.remove(&session);
+        host.search_indexer.mark_removed(&session);
+        if host.catalog.remove(&session) {
+            host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionRemoved(session));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::agent_slots::{AgentPoolLimits, AgentSlotId, AgentSlots, SlotCommand, SlotUse};
+use super::{AgentPool, AgentPoolConfig, AgentPoolStatus, SlotAcquisition};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Ask,
+    AskWarm,
+    Set(usize, SlotUse),
+    Release(usize),
+    GiveUp(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let usage = prop_oneof![Just(SlotUse::Working), Just(SlotUse::Idle), Just(SlotUse::Idle), Just(SlotUse::Evicting)];
+    prop_oneof![
+        4 => Just(Step::Ask),
+        1 => Just(Step::AskWarm),
+        5 => (any::<usize>(), usage).prop_map(|(which, usage)| Step::Set(which, usage)),
+        3 => any::<usize>().prop_map(Step::Release),
+        1 => any::<usize>().prop_map(Step::GiveUp),
+    ]
+}
+
+/// A world that believes the orders and checks each of them.
+struct World {
+    seats: AgentSlots,
+    caps: AgentPoolLimits,
+    waiting: Vec<AgentSlotId>,
+    /// In the order in which they came to their use, longest first.
+    taken: Vec<(AgentSlotId, SlotUse)>,
+}
+
+impl World {
+    fn balance(&mut self) {
+        for order in self.seats.rebalance() {
+            match order {
+                SlotCommand::Admit(id) => {
+                    assert_eq!(Some(&id), self.waiting.first(), "who asked first is first");
+                    self.waiting.remove(0);
+                    self.taken.push((id, SlotUse::Working));
+                }
+                SlotCommand::Evict(id) => {
+                    let longest = |usage| self.taken.iter().find(|(_, known)| *known == usage).map(|(id, _)| *id);
+                    let expected = longest(SlotUse::Prewarmed).or_else(|| longest(SlotUse::Idle));
+                    assert_eq!(Some(id), expected, "warm ones first, then the least recently used");
+                    self.moved(id, SlotUse::Evicting);
+                }
+            }
+        }
+        assert!(self.taken.len() <= self.caps.max_agents, "never more agents than seats");
+        let count = |usage| self.taken.iter().filter(|(_, known)| *known == usage).count();
+        assert!(count(SlotUse::Prewarmed) <= self.caps.max_prewarmed);
+        if !self.waiting.is_empty() {
+            assert_eq!(self.taken.len(), self.caps.max_agents, "nobody waits beside a free seat");
+            let spare = count(SlotUse::Prewarmed) + count(SlotUse::Idle);
+            assert!(spare == 0 || count(SlotUse::Evicting) >= self.waiting.len(), "nobody waits for one who is idle");
+        }
+        for (id, usage) in &self.taken {
+            assert_eq!(self.seats.slot_use(*id), Some(*usage));
+        }
+        let status = AgentPoolStatus {
+            live: self.taken.len(),
+            idle: count(SlotUse::Idle),
+            prewarmed: count(SlotUse::Prewarmed),
+            waiting: self.waiting.len(),
+        };
+        assert_eq!(self.seats.status(), status);
+    }
+
+    fn moved(&mut self, id: AgentSlotId, usage: SlotUse) {
+        self.taken.retain(|(known, _)| *known != id);
+        self.taken.push((id, usage));
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Ask => {
+                let id = self.seats.enqueue();
+                self.waiting.push(id);
+            }
+            Step::AskWarm => {
+                if let Some(id) = self.seats.try_occupy_prewarm() {
+                    assert!(self.waiting.is_empty(), "a message goes before an idea");
+                    self.taken.push((id, SlotUse::Prewarmed));
+                }
+            }
+            Step::Set(which, usage) if !self.taken.is_empty() => {
+                let (id, before) = self.taken[which % self.taken.len()];
+                self.seats.set_use(id, *usage);
+                let stays = before == SlotUse::Evicting && *usage != SlotUse::Working;
+                if before != *usage && !stays {
+                    self.moved(id, *usage);
+                }
+            }
+            Step::Release(which) if !self.taken.is_empty() => {
+                let (id, _) = self.taken.remove(which % self.taken.len());
+                self.seats.release(id);
+            }
+            Step::GiveUp(which) if !self.waiting.is_empty() => {
+                let id = self.waiting.remove(which % self.waiting.len());
+                self.seats.release(id);
+            }
+            _ => {}
+        }
+        self.balance();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn caps_hold_and_nobody_waits_in_vain(
+        live in 1_usize..5,
+        warm in 0_usize..3,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let caps = AgentPoolLimits { max_agents: live, max_prewarmed: warm };
+        let mut world = World { seats: AgentSlots::new(caps), caps, waiting: Vec::new(), taken: Vec::new() };
+        for step in &steps {
+            world.apply(step);
+        }
+        // When everybody leaves, everybody who waits gets in, in order.
+        while let Some((id, _)) = world.taken.first().copied() {
+            world.taken.remove(0);
+            world.seats.release(id);
+            world.balance();
+        }
+        prop_assert!(world.waiting.is_empty());
+    }
+}
+
+fn now(place: SlotAcquisition) -> super::AgentSlot {
+    match place {
+        SlotAcquisition::Acquired(seat) => seat,
+        SlotAcquisition::Waiting(waiting) => panic!("{}", waiting.status_text()),
+    }
+}
+
+fn later(place: SlotAcquisition) -> super::SlotWaiter {
+    match place {
+        SlotAcquisition::Acquired(_) => panic!("there should be no seat"),
+        SlotAcquisition::Waiting(waiting) => waiting,
+    }
+}
+
+#[tokio::test]
+async fn a_seat_that_is_dropped_goes_to_the_first_in_the_line() {
+    let fleet = AgentPool::new(AgentPoolConfig {
+        limits: AgentPoolLimits { max_agents: 1, max_prewarmed: 1 },
+        ..AgentPoolConfig::default()
+    });
+    let seat = now(fleet.acquire());
+    let (first, gives_up, last) = (later(fleet.acquire()), later(fleet.acquire()), later(fleet.acquire()));
+    assert_eq!(first.status_text(), "Waiting for a free agent (1 of 1 are working)");
+    assert!(fleet.try_acquire_prewarm().is_none());
+    drop(gives_up);
+    seat.set_use(SlotUse::Idle);
+    seat.eviction_requested().await;
+    assert!(seat.is_evicting());
+    assert_eq!(last.status_text(), "Making room for the agent");
+    drop(seat);
+    let seat = first.acquired().await;
+    // It is given back in the very moment in which it is passed on.
+    drop(seat);
+    drop(last);
+    let warm = fleet.try_acquire_prewarm().unwrap();
+    warm.set_use(SlotUse::Working);
+    drop(warm);
+    assert_eq!(fleet.status(), AgentPoolStatus::default());
+}
+
+#[test]
+fn counts_are_by_use() {
+    let mut seats = AgentSlots::new(AgentPoolLimits { max_agents: 0, max_prewarmed: 0 });
+    assert_eq!(seats.limits().max_agents, 1, "there is always one seat");
+    let ids: BTreeMap<_, _> = [("a", seats.enqueue()), ("b", seats.enqueue())].into();
+    assert_eq!(seats.rebalance(), [SlotCommand::Admit(ids["a"])]);
+    seats.set_use(ids["a"], SlotUse::Idle);
+    assert_eq!(seats.rebalance(), [SlotCommand::Evict(ids["a"])]);
+    seats.set_use(ids["a"], SlotUse::Working);
+    assert!(!matches!(seats.slot_use(ids["a"]), Some(SlotUse::Evicting)), "it got a message in the last moment");
+    assert_eq!(seats.rebalance(), []);
+}

@@ -1,0 +1,124 @@
+//! The blocks of an accepted message: named in its `_meta`, read back when it is sent.
+
+use std::sync::Arc;
+
+use ahp_types::state::Message;
+use hostler_attachments::{AttachmentBlock, AttachmentErrorCode, DisplayName, ImageType};
+use hostler_store::{Blob, Store};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{HOSTLER_META_KEY, message_attachments};
+use crate::action_mapper::{TurnErrorDetails, content_hash, content_uri};
+
+/// The key below `hostler` in a message's `_meta`.
+pub(super) const BLOCKS_META_KEY: &str = "blocks";
+
+/// A block by its contents' name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum BlockRef {
+    /// A picture.
+    Image { uri: String, content_type: String, bytes: usize },
+    /// A PDF document.
+    Pdf { uri: String, title: String, bytes: usize },
+    /// Text with a title.
+    Text { uri: String, title: String, bytes: usize },
+    /// Places of files.
+    References { uri: String, bytes: usize },
+}
+
+impl BlockRef {
+    /// Names a block; its contents are to be kept.
+    pub(super) fn from_block(block: &AttachmentBlock) -> (Self, Blob) {
+        let text = |text: &Arc<str>| Blob::new("text/plain", Arc::<[u8]>::from(Arc::clone(text)));
+        let blob = match block {
+            AttachmentBlock::Image { image_type: media_type, data } => {
+                Blob::new(media_type.media_type(), Arc::clone(data))
+            }
+            AttachmentBlock::Pdf { data, .. } => Blob::new("application/pdf", Arc::clone(data)),
+            AttachmentBlock::Text { text: words, .. } | AttachmentBlock::References(words) => text(words),
+        };
+        let (uri, bytes) = (uri(&blob), blob.body().len());
+        let named = match block {
+            AttachmentBlock::Image { image_type: media_type, .. } => {
+                Self::Image { uri, content_type: media_type.media_type().to_owned(), bytes }
+            }
+            AttachmentBlock::Pdf { title, .. } => Self::Pdf { uri, title: title.to_string(), bytes },
+            AttachmentBlock::Text { title, .. } => Self::Text { uri, title: title.to_string(), bytes },
+            AttachmentBlock::References(_) => Self::References { uri, bytes },
+        };
+        (named, blob)
+    }
+
+    fn content_uri(&self) -> &str {
+        match self {
+            Self::Image { uri, .. } | Self::Pdf { uri, .. } | Self::Text { uri, .. } | Self::References { uri, .. } => {
+                uri
+            }
+        }
+    }
+
+    /// The block with these contents; nothing if they cannot be its.
+    fn to_block(&self, contents: &[u8]) -> Option<AttachmentBlock> {
+        let text = || std::str::from_utf8(contents).ok().map(Arc::<str>::from);
+        Some(match self {
+            Self::Image { content_type, .. } => {
+                let types = [ImageType::Png, ImageType::Jpeg, ImageType::Gif, ImageType::WebP];
+                let media_type = types.into_iter().find(|kind| kind.media_type() == content_type)?;
+                AttachmentBlock::Image { image_type: media_type, data: contents.into() }
+            }
+            Self::Pdf { title, .. } => AttachmentBlock::Pdf { title: DisplayName::new(title), data: contents.into() },
+            Self::Text { title, .. } => AttachmentBlock::Text { title: DisplayName::new(title), text: text()? },
+            Self::References { .. } => AttachmentBlock::References(text()?),
+        })
+    }
+}
+
+/// The name of contents.
+pub(super) fn uri(blob: &Blob) -> String {
+    content_uri(blob)
+}
+
+/// Whether anything follows the words of a message.
+pub(crate) fn has_blocks(message: &Message) -> bool {
+    !message_attachments(message).is_empty()
+}
+
+/// What follows the words of a message. Only messages that were prepared have attachments, and only their list counts.
+pub(crate) fn message_blocks(message: &Message) -> Vec<BlockRef> {
+    if !has_blocks(message) {
+        return Vec::new();
+    }
+    let said = message
+        .meta
+        .as_ref()
+        .and_then(|meta| meta.get(HOSTLER_META_KEY))
+        .and_then(|hostler| hostler.get(BLOCKS_META_KEY));
+    said.and_then(Value::as_array).into_iter().flatten().filter_map(|named| BlockRef::deserialize(named).ok()).collect()
+}
+
+/// Reads the contents of blocks back.
+pub(crate) async fn load_blocks(store: &Store, blocks: &[BlockRef]) -> Result<Vec<AttachmentBlock>, TurnErrorDetails> {
+    let mut loaded = Vec::with_capacity(blocks.len());
+    for named in blocks {
+        let hash = content_hash(named.content_uri()).unwrap_or_default();
+        let blob = store.blob(hash).await.map_err(|error| TurnErrorDetails {
+            error_type: "store".to_owned(),
+            message: format!("What is attached to this message cannot be read: {error}. Resume the turn to try again."),
+            stderr: None,
+        })?;
+        let block = blob.and_then(|blob| named.to_block(blob.body())).ok_or_else(missing_blob_failure)?;
+        loaded.push(block);
+    }
+    Ok(loaded)
+}
+
+fn missing_blob_failure() -> TurnErrorDetails {
+    TurnErrorDetails {
+        error_type: AttachmentErrorCode::ArtifactMissing.as_str().to_owned(),
+        message: "A file of this message is no longer in the host's store. Attach it again in a new message."
+            .to_owned(),
+        stderr: None,
+    }
+}

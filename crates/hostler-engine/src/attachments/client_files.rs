@@ -1,0 +1,90 @@
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_attachments::AttachmentErrorCode;
+
+/// The way to what only the dispatching client can read.
+pub trait ClientFileReader: Send + Sync {
+    /// Reads what a URI of the client's stands for, if that is not more than `most` bytes.
+    fn read<'a>(&'a self, uri: &'a str, most: usize) -> BoxFuture<'a, Result<Vec<u8>, ClientFileError>>;
+
+    /// What is in a directory of the client's, at most `most` entries of it; nothing if it is no directory.
+    fn list<'a>(
+        &'a self,
+        uri: &'a str,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Option<DirectoryListing>, ClientFileError>>;
+}
+
+/// What is in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DirectoryListing {
+    /// Its directories and files, by their names.
+    pub entries: Vec<ClientDirectoryEntry>,
+    /// Whether there is more.
+    pub is_truncated: bool,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientDirectoryEntry {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a directory itself.
+    pub is_directory: bool,
+}
+
+/// Why a client's file could not be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ClientFileError {
+    /// The client is not there, or no longer.
+    #[error("the client that has it is gone; send the message again from there")]
+    Gone,
+    /// The client did not answer in time.
+    #[error("the client did not hand it over in time; try again")]
+    TimedOut,
+    /// The client asks for too much at once.
+    #[error("too many files of this client are being read; try again")]
+    Busy,
+    /// The client says that there is no such file.
+    #[error("the client has no such file (any more)")]
+    NotFound,
+    /// The client does not allow it.
+    #[error("the client does not let this host read it; allow it there and send the message again")]
+    Denied,
+    /// The client answered with another error.
+    #[error("the client could not read it")]
+    Failed,
+    /// The client's answer makes no sense.
+    #[error("the client's answer cannot be read")]
+    Malformed,
+    /// It is larger than the host takes.
+    #[error("it is larger than the host takes")]
+    TooLarge,
+}
+
+impl ClientFileError {
+    pub(super) fn code(self) -> AttachmentErrorCode {
+        match self {
+            Self::NotFound => AttachmentErrorCode::ArtifactMissing,
+            Self::TooLarge => AttachmentErrorCode::TooLarge,
+            Self::Malformed => AttachmentErrorCode::Corrupt,
+            Self::Gone | Self::TimedOut | Self::Busy | Self::Denied | Self::Failed => {
+                AttachmentErrorCode::TransportFailed
+            }
+        }
+    }
+}
+
+/// For clients that have nothing of their own to be read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoClientFiles;
+
+impl ClientFileReader for NoClientFiles {
+    fn read<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Vec<u8>, ClientFileError>> {
+        std::future::ready(Err(ClientFileError::Gone)).boxed()
+    }
+
+    fn list<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Option<DirectoryListing>, ClientFileError>> {
+        std::future::ready(Err(ClientFileError::Gone)).boxed()
+    }
+}

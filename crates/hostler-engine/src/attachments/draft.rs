@@ -1,0 +1,75 @@
+//! What somebody is still writing: kept by reference like everything else, but neither planned nor refused for what it is.
+
+use std::collections::BTreeSet;
+
+use ahp_types::state::{Message, MessageAttachment, MessageResourceAttachment};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hostler_attachments::{AttachmentError, AttachmentErrorCode, AttachmentLimits, DisplayName};
+use hostler_store::Blob;
+
+use super::blocks::uri;
+use super::resolve::check_attachment_size;
+use super::{attachment_label, attachment_meta_mut, set_hostler_meta};
+use crate::action_mapper::content_hash;
+
+/// What contents are whose kind nobody has looked at.
+const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
+
+/// Rewrites a draft so that it names contents. Returns what has to be kept for it.
+pub(super) fn rewrite_draft(
+    message: &mut Message,
+    limits: &AttachmentLimits,
+) -> Result<Vec<Blob>, Vec<AttachmentError>> {
+    let (mut blobs, mut refusals, mut total) = (Vec::new(), Vec::new(), 0);
+    set_hostler_meta(&mut message.meta, None);
+    for attachment in message.attachments.iter_mut().flatten() {
+        let (name, mut data) = (DisplayName::new(attachment_label(attachment)), String::new());
+        if let Some(meta) = attachment_meta_mut(attachment) {
+            set_hostler_meta(meta, None);
+        }
+        if let MessageAttachment::EmbeddedResource(embedded) = attachment {
+            data = std::mem::take(&mut embedded.data);
+        }
+        if let Err((code, sentence)) = check_attachment_size(attachment) {
+            refusals.push(AttachmentError { code, name, message: sentence });
+            continue;
+        }
+        let MessageAttachment::EmbeddedResource(embedded) = attachment else { continue };
+        let refuse = |code, sentence: &str| AttachmentError { code, name: name.clone(), message: sentence.to_owned() };
+        let Ok(data) = STANDARD.decode(data) else {
+            refusals.push(refuse(AttachmentErrorCode::Corrupt, "its contents are not proper base64"));
+            continue;
+        };
+        total += data.len();
+        if data.len() > limits.file_bytes || total > limits.total_bytes {
+            refusals.push(refuse(AttachmentErrorCode::TooLarge, "the draft would bring more than this host takes"));
+            continue;
+        }
+        let blob = Blob::new(DEFAULT_CONTENT_TYPE, data);
+        *attachment = MessageAttachment::Resource(MessageResourceAttachment {
+            label: std::mem::take(&mut embedded.label),
+            range: embedded.range.take(),
+            display_kind: embedded.display_kind.take(),
+            meta: embedded.meta.take(),
+            uri: uri(&blob),
+            size_hint: i64::try_from(blob.body().len()).ok(),
+            content_type: Some(std::mem::take(&mut embedded.content_type)),
+            nonce: None,
+            selection: embedded.selection.take(),
+        });
+        blobs.push(blob);
+    }
+    if refusals.is_empty() { Ok(blobs) } else { Err(refusals) }
+}
+
+/// The hashes of contents that a draft names already, each once.
+pub(crate) fn referenced_hashes(message: &Message) -> BTreeSet<String> {
+    let attached = message.attachments.iter().flatten();
+    attached
+        .filter_map(|attachment| match attachment {
+            MessageAttachment::Resource(resource) => content_hash(&resource.uri).map(str::to_owned),
+            _ => None,
+        })
+        .collect()
+}

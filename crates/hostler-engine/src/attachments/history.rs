@@ -1,0 +1,176 @@
+//! What a conversation carries already: every further request to the provider carries it again.
+
+use ahp_types::StringOrMarkdown;
+use ahp_types::actions::SessionMetaChangedAction;
+use ahp_types::state::{ChatState, Message, ResponsePart, SessionState, Turn};
+use hostler_attachments::{AttachmentErrorCode, AttachmentLimits, ConversationSize};
+use hostler_driver::ImageSelection;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::blocks::{BlockRef, message_blocks};
+use super::{ChatView, HOSTLER_META_KEY};
+use crate::action_mapper::{COMPACTION_NOTICE_PREFIX, TurnErrorDetails};
+use crate::turn_storage::EvictedTurns;
+
+/// The key below `hostler` in the session's `_meta` that says which pictures were taken out of the conversation.
+const DROPPED_IMAGES_META_KEY: &str = "droppedImages";
+
+/// How many such notes are kept.
+const MAX_DROPPED_IMAGES_ENTRIES: usize = 64;
+
+/// Pictures were taken out of the conversation: those of the last message up to a turn that had any, or all up to it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct DroppedImages {
+    #[serde(alias = "through")]
+    through_turn: String,
+    all: bool,
+}
+
+fn dropped_images(session: &SessionState) -> Vec<DroppedImages> {
+    let noted = session
+        .meta
+        .as_ref()
+        .and_then(|meta| meta.get(HOSTLER_META_KEY))
+        .and_then(|hostler| hostler.get(DROPPED_IMAGES_META_KEY));
+    noted.and_then(|noted| Vec::deserialize(noted).ok()).unwrap_or_default()
+}
+
+/// The session's `_meta` after pictures were taken out of its conversation.
+pub(crate) fn images_dropped_action(
+    session: &SessionState,
+    chat: &ChatState,
+    which: ImageSelection,
+) -> SessionMetaChangedAction {
+    let all = which == ImageSelection::All;
+    let mut noted = if all { Vec::new() } else { dropped_images(session) };
+    noted.extend(chat.turns.last().map(|turn| DroppedImages { through_turn: turn.id.clone(), all }));
+    noted.drain(..noted.len().saturating_sub(MAX_DROPPED_IMAGES_ENTRIES));
+    let mut meta = session.meta.clone().unwrap_or_default();
+    let mut hostler = meta.get(HOSTLER_META_KEY).and_then(Value::as_object).cloned().unwrap_or_default();
+    hostler.insert(DROPPED_IMAGES_META_KEY.to_owned(), json!(noted));
+    meta.insert(HOSTLER_META_KEY.to_owned(), hostler.into());
+    SessionMetaChangedAction { meta: Some(meta) }
+}
+
+/// What the messages of turns that have ended add to each request, as far as the agent still sends them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CarriedAttachments(Vec<AttachmentWeight>);
+
+impl CarriedAttachments {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Another turn has ended.
+    pub(crate) fn add_turn(&mut self, session: &SessionState, turn: &Turn) {
+        self.add_with_dropped(&dropped_images(session), turn);
+    }
+
+    fn add_with_dropped(&mut self, notes: &[DroppedImages], turn: &Turn) {
+        let kept = &mut self.0;
+        if was_compacted(turn) {
+            kept.clear();
+        } else if !was_never_sent(turn) {
+            kept.extend(Some(message_weight(&turn.message)).filter(|weight| *weight != AttachmentWeight::default()));
+        }
+        for note in notes.iter().filter(|note| note.through_turn == turn.id) {
+            let pictures = kept.iter_mut().rev().filter(|weight| weight.images > 0);
+            for weight in pictures.take(if note.all { usize::MAX } else { 1 }) {
+                (weight.images, weight.image_bytes) = (0, 0);
+            }
+        }
+    }
+}
+
+/// The pictures and bytes of a chat's ended turns, as far as the agent still sends them.
+pub(crate) fn attachment_history(session: &SessionState, chat: &ChatState, past: &EvictedTurns) -> ConversationSize {
+    let notes = dropped_images(session);
+    let mut carried = past.carried_attachments.clone();
+    for turn in &chat.turns {
+        carried.add_with_dropped(&notes, turn);
+    }
+    carried.0.iter().fold(ConversationSize::default(), add)
+}
+
+/// The same with what the running turn brings: what is accepted now comes after it.
+pub(crate) fn attachment_history_with_active_turn(view: &ChatView) -> ConversationSize {
+    let before = attachment_history(&view.session, &view.chat, &view.evicted_turns);
+    view.chat.active_turn.as_ref().map_or(before, |turn| add(before, &message_weight(&turn.message)))
+}
+
+/// Whether a message can still be sent behind what the conversation carries.
+pub(crate) fn check_fits(
+    message: &Message,
+    history: ConversationSize,
+    limits: &AttachmentLimits,
+) -> Result<(), TurnErrorDetails> {
+    let whole = add(history, &message_weight(message));
+    if whole.images <= limits.images_per_request && whole.bytes <= limits.request_bytes {
+        return Ok(());
+    }
+    Err(TurnErrorDetails {
+        error_type: AttachmentErrorCode::PayloadTooLarge.as_str().to_owned(),
+        message: format!(
+            "With this message the conversation would carry {} pictures and {} bytes of files; at most {} and {} can be \
+             sent. Compact the conversation, drop its pictures, or begin a new session.",
+            whole.images, whole.bytes, limits.images_per_request, limits.request_bytes
+        ),
+        stderr: None,
+    })
+}
+
+/// What a message's blocks add to a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AttachmentWeight {
+    images: usize,
+    image_bytes: usize,
+    other_bytes: usize,
+}
+
+fn add(history: ConversationSize, weight: &AttachmentWeight) -> ConversationSize {
+    ConversationSize {
+        images: history.images + weight.images,
+        bytes: history.bytes + weight.image_bytes + weight.other_bytes,
+    }
+}
+
+fn message_weight(message: &Message) -> AttachmentWeight {
+    let mut weight = AttachmentWeight::default();
+    for block in message_blocks(message) {
+        match block {
+            BlockRef::Image { bytes, .. } => {
+                weight.images += 1;
+                weight.image_bytes += base64_length(bytes);
+            }
+            BlockRef::Pdf { bytes, .. } => weight.other_bytes += base64_length(bytes),
+            BlockRef::Text { bytes, .. } | BlockRef::References { bytes, .. } => weight.other_bytes += bytes,
+        }
+    }
+    weight
+}
+
+fn base64_length(bytes: usize) -> usize {
+    bytes.div_ceil(3) * 4
+}
+
+/// After a compaction the agent no longer sends what was said before it.
+fn was_compacted(turn: &Turn) -> bool {
+    turn.response_parts.iter().any(|part| match part {
+        ResponsePart::SystemNotification(note) => match &note.content {
+            StringOrMarkdown::Plain(text) => text.starts_with(COMPACTION_NOTICE_PREFIX),
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+/// The agent never got its message: this host could not send what is attached.
+fn was_never_sent(turn: &Turn) -> bool {
+    let codes = [AttachmentErrorCode::PayloadTooLarge, AttachmentErrorCode::ArtifactMissing];
+    match turn.response_parts.last() {
+        Some(ResponsePart::Error(part)) => codes.iter().any(|code| part.error.error_type == code.as_str()),
+        _ => false,
+    }
+}

@@ -1,0 +1,135 @@
+//! What people attach to their messages: from what a client says to what an agent is given.
+//!
+//! `resolved → planned → kept by reference`, all before the session's actor sees the message, and in a task of its own.
+//! An accepted message names contents and never carries them: each of its attachments says in `_meta.hostler` what became
+//! of it, and the message's own `_meta.hostler` lists the *blocks* that the agent is to get, by the hashes of their
+//! contents. Whatever sends the message, now, from the queue, into a running turn or once more, reads that list.
+//!
+//! **Architecture Invariant:** a message without attachments never comes here.
+
+mod blocks;
+mod chat_excerpt;
+mod client_files;
+mod contents;
+mod draft;
+mod echo;
+mod history;
+mod host_files;
+mod pixel_budget;
+mod prepare;
+mod resolve;
+mod summary;
+mod vision;
+
+use ahp_types::StateAction;
+use ahp_types::common::JsonObject;
+use ahp_types::state::{AnnotationsState, ChatState, Message, MessageAttachment, SessionState};
+use serde_json::Value;
+use std::sync::Arc;
+
+use crate::turn_storage::EvictedTurns;
+
+pub(crate) use self::blocks::{has_blocks, load_blocks, message_blocks};
+pub use self::client_files::{
+    ClientDirectoryEntry, ClientFileError, ClientFileReader, DirectoryListing, NoClientFiles,
+};
+pub use self::contents::AttachmentContents;
+pub(crate) use self::draft::referenced_hashes as named_in_draft;
+use self::history::attachment_history_with_active_turn;
+pub(crate) use self::history::{CarriedAttachments, attachment_history, check_fits, images_dropped_action};
+pub(crate) use self::pixel_budget::PixelBudget;
+pub use self::summary::AttachmentPlanSummary;
+
+/// The key of what this host says about a message, an attachment or a session in its `_meta`.
+const HOSTLER_META_KEY: &str = "hostler";
+
+/// A session and one of its chats, as they are at a moment.
+#[derive(Debug, Clone)]
+pub(crate) struct ChatView {
+    pub(crate) session: Arc<SessionState>,
+    pub(crate) chat: Arc<ChatState>,
+    /// The chat's turns that are not in memory.
+    pub(crate) evicted_turns: EvictedTurns,
+    pub(crate) annotations: Arc<AnnotationsState>,
+}
+
+/// The message that an action carries.
+fn action_message(action: &StateAction) -> Option<&Message> {
+    match action {
+        StateAction::ChatTurnStarted(action) => Some(&action.message),
+        StateAction::ChatPendingMessageSet(action) => Some(&action.message),
+        StateAction::ChatDraftChanged(action) => action.draft.as_ref(),
+        _ => None,
+    }
+}
+
+fn action_message_mut(action: &mut StateAction) -> Option<&mut Message> {
+    match action {
+        StateAction::ChatTurnStarted(action) => Some(&mut action.message),
+        StateAction::ChatPendingMessageSet(action) => Some(&mut action.message),
+        StateAction::ChatDraftChanged(action) => action.draft.as_mut(),
+        _ => None,
+    }
+}
+
+/// What is attached to a message.
+pub(crate) fn message_attachments(message: &Message) -> &[MessageAttachment] {
+    message.attachments.as_deref().unwrap_or_default()
+}
+
+/// Whether an action's message has attachments.
+pub(crate) fn has_attachments(action: &StateAction) -> bool {
+    action_message(action).is_some_and(|message| !message_attachments(message).is_empty())
+}
+
+/// An action as it may be echoed whatever becomes of it: contents that it carries are left out.
+pub(crate) fn strip_contents(action: &mut StateAction) {
+    let attached = action_message_mut(action).and_then(|message| message.attachments.as_mut());
+    for attachment in attached.into_iter().flatten() {
+        match attachment {
+            MessageAttachment::EmbeddedResource(embedded) => embedded.data = String::new(),
+            // Nobody knows what it carries, and where.
+            MessageAttachment::Unknown(unknown) => {
+                let kind = unknown.get("type").filter(|kind| kind.is_string()).cloned();
+                *unknown = Value::Object(kind.map(|kind| ("type".to_owned(), kind)).into_iter().collect());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a client calls an attachment.
+pub(crate) fn attachment_label(attachment: &MessageAttachment) -> &str {
+    match attachment {
+        MessageAttachment::Simple(simple) => &simple.label,
+        MessageAttachment::EmbeddedResource(embedded) => &embedded.label,
+        MessageAttachment::Resource(resource) => &resource.label,
+        MessageAttachment::Annotations(annotations) => &annotations.label,
+        MessageAttachment::Chat(chat) => &chat.label,
+        MessageAttachment::Unknown(unknown) => unknown.get("label").and_then(Value::as_str).unwrap_or_default(),
+    }
+}
+
+fn attachment_meta_mut(attachment: &mut MessageAttachment) -> Option<&mut Option<JsonObject>> {
+    match attachment {
+        MessageAttachment::Simple(simple) => Some(&mut simple.meta),
+        MessageAttachment::EmbeddedResource(embedded) => Some(&mut embedded.meta),
+        MessageAttachment::Resource(resource) => Some(&mut resource.meta),
+        MessageAttachment::Annotations(annotations) => Some(&mut annotations.meta),
+        MessageAttachment::Chat(chat) => Some(&mut chat.meta),
+        MessageAttachment::Unknown(_) => None,
+    }
+}
+
+/// Says something under this host's key, in the place of what stood there; with `None` nothing.
+fn set_hostler_meta(meta: &mut Option<JsonObject>, what: Option<Value>) {
+    match what {
+        Some(what) => drop(meta.get_or_insert_default().insert(HOSTLER_META_KEY.to_owned(), what)),
+        None => {
+            if let Some(meta) = meta {
+                meta.remove(HOSTLER_META_KEY);
+            }
+            meta.take_if(|meta| meta.is_empty());
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The way of a message with attachments before its session's actor sees it.
+
+use std::sync::Arc;
+
+use ahp_types::StateAction;
+use ahp_types::state::{Message, MessageAttachment};
+use hostler_attachments::{
+    AttachmentError, AttachmentErrorCode, AttachmentPlan, AttachmentSummary, max_decoded_pixels, plan_attachments,
+};
+use hostler_driver::{Driver, Prompt};
+use tokio::sync::oneshot;
+
+use super::resolve::{AttachmentEcho, AttachmentResolver};
+use super::summary::{AttachmentPlanSummary, refused_file, withheld_file};
+use super::vision::refuse_images;
+use super::{
+    AttachmentContents, ChatView, ClientFileReader, action_message_mut, attachment_history_with_active_turn, draft,
+    echo,
+};
+use crate::actor::SessionInput;
+use crate::host::Host;
+use crate::session::Dispatch;
+use crate::uri;
+
+/// Why nothing is sent.
+struct PlanRefusal {
+    /// What stands in the way of the message as a whole, with its code.
+    message_reason: Option<(AttachmentErrorCode, String)>,
+    /// Every file, as far as they were looked at.
+    files: Vec<AttachmentSummary>,
+}
+
+impl PlanRefusal {
+    fn of_message(code: AttachmentErrorCode, sentence: String) -> Self {
+        Self { message_reason: Some((code, sentence)), files: Vec::new() }
+    }
+
+    /// One sentence for a person that names every file that stands in the way and why, with the codes that programs look
+    /// for.
+    fn reason(&self) -> String {
+        let whole = self.message_reason.iter().map(|(code, sentence)| format!("{sentence} ({})", code.as_str()));
+        let files = self.files.iter().filter_map(|file| {
+            let (code, sentence) = (file.code?.as_str(), file.message.as_ref()?);
+            Some(format!("{}: {sentence} ({code})", file.label))
+        });
+        format!("nothing was sent: {}", whole.chain(files).collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Attachments that can all be sent.
+struct AcceptedPlan {
+    plan: AttachmentPlan,
+    echoes: Vec<AttachmentEcho>,
+}
+
+impl Host {
+    /// A session and one of its chats as they are now.
+    pub(crate) async fn chat_view(self: &Arc<Self>, channel: &str) -> Option<ChatView> {
+        let session = uri::session_of(channel)?;
+        let handle = self.load_session(&session).await?;
+        let (reply, view) = oneshot::channel();
+        handle.send(SessionInput::ViewChat(channel.to_owned(), reply)).await.ok()?;
+        view.await.ok()?
+    }
+
+    /// Replaces what a dispatch's message carries by names, and says why not otherwise. `None` if there is no such session.
+    pub(crate) async fn prepare_dispatch(
+        self: &Arc<Self>,
+        mut dispatch: Dispatch,
+        fetch: &dyn ClientFileReader,
+    ) -> Option<Result<Dispatch, (Dispatch, String)>> {
+        let Some(view) = self.chat_view(&dispatch.channel).await else {
+            let known = uri::session_of(&dispatch.channel).is_some_and(|session| self.sessions().contains(&session));
+            return if known { Some(Err((dispatch, "there is no such chat".to_owned()))) } else { None };
+        };
+        let is_draft = matches!(dispatch.action, StateAction::ChatDraftChanged(_));
+        let Some(message) = action_message_mut(&mut dispatch.action) else { return Some(Ok(dispatch)) };
+        // The host's own turns show what came with them; no agent is sent it, so nothing is planned or refused for one.
+        let prepared = match is_draft || self.local_command(&message.text).is_some() {
+            true => self.store_draft(message).await,
+            false => {
+                let accepted = self.plan_message(&view, message, fetch).await;
+                accepted.map(|accepted| echo::rewrite_message(message, accepted.echoes, &accepted.plan))
+            }
+        };
+        Some(match prepared {
+            Ok(blobs) => {
+                dispatch.attachment_contents = AttachmentContents::prepared(blobs);
+                Ok(dispatch)
+            }
+            Err(refused) => {
+                let reason = refused.reason();
+                Err((dispatch, reason))
+            }
+        })
+    }
+
+    /// What would become of attachments, were they sent now. Keeps nothing.
+    pub(crate) async fn plan_summary(
+        self: &Arc<Self>,
+        channel: &str,
+        attached: Vec<MessageAttachment>,
+        fetch: &dyn ClientFileReader,
+    ) -> Option<AttachmentPlanSummary> {
+        let view = self.chat_view(channel).await?;
+        let mut attached = attached;
+        let blind = self.model_without_vision(&view, None);
+        let planned = self.plan_attachments(&view, String::new(), &mut attached, blind, fetch).await;
+        Some(match planned {
+            Ok(accepted) => AttachmentPlanSummary { ok: true, reason: None, files: accepted.plan.summaries() },
+            Err(refused) => {
+                let reason = refused.message_reason.map(|(_, sentence)| sentence);
+                AttachmentPlanSummary { ok: false, reason, files: refused.files }
+            }
+        })
+    }
+
+    async fn store_draft(&self, message: &mut Message) -> Result<Vec<hostler_store::Blob>, PlanRefusal> {
+        let count = message.attachments.as_ref().map_or(0, Vec::len);
+        if count > self.attachment_limits.files {
+            return Err(self.too_many_files(count));
+        }
+        let mut blobs = draft::rewrite_draft(message, &self.attachment_limits).map_err(|refusals| PlanRefusal {
+            message_reason: None,
+            files: refusals.into_iter().filter_map(refused_file).collect(),
+        })?;
+        // What an earlier message brought belongs to this session from now on as well.
+        for hash in draft::referenced_hashes(message) {
+            if let Ok(Some(blob)) = self.store.blob(&hash).await {
+                blobs.push(blob);
+            }
+        }
+        Ok(blobs)
+    }
+
+    fn too_many_files(&self, count: usize) -> PlanRefusal {
+        let sentence = format!("a message can bring {} files, and this one has {count}", self.attachment_limits.files);
+        PlanRefusal::of_message(AttachmentErrorCode::TooLarge, sentence)
+    }
+
+    async fn plan_message(
+        self: &Arc<Self>,
+        view: &ChatView,
+        message: &mut Message,
+        fetch: &dyn ClientFileReader,
+    ) -> Result<AcceptedPlan, PlanRefusal> {
+        let text = message.text.clone();
+        let blind = self.model_without_vision(view, message.model.as_ref().map(|model| &*model.id));
+        let attached = message.attachments.as_deref_mut().unwrap_or_default();
+        self.plan_attachments(view, text, attached, blind, fetch).await
+    }
+
+    async fn plan_attachments(
+        self: &Arc<Self>,
+        view: &ChatView,
+        text: String,
+        attached: &mut [MessageAttachment],
+        blind: Option<String>,
+        fetch: &dyn ClientFileReader,
+    ) -> Result<AcceptedPlan, PlanRefusal> {
+        let limits = self.attachment_limits.clone();
+        if attached.len() > limits.files {
+            return Err(self.too_many_files(attached.len()));
+        }
+        let (mut items, mut echoes) = (Vec::new(), Vec::new());
+        // In the user's order: why it is refused, or nothing if it is to be planned.
+        let mut refusals: Vec<Option<AttachmentError>> = Vec::new();
+        let mut resolver =
+            AttachmentResolver { host: self, view, client_files: fetch, remaining_bytes: limits.total_bytes };
+        for attachment in attached {
+            let resolved = resolver.resolve(attachment).await;
+            refusals.push(match resolved {
+                Ok(resolved) => {
+                    items.push(resolved.item);
+                    echoes.push(resolved.echo);
+                    None
+                }
+                Err(refusal) => Some(refusal),
+            });
+        }
+        let stopping =
+            || PlanRefusal::of_message(AttachmentErrorCode::TransportFailed, "the host is stopping".to_owned());
+        let _place = self.attachment_plan_slots.acquire().await.map_err(|_| stopping())?;
+        let driver = self.drivers.get(&view.session.provider).map(Arc::clone);
+        let history = attachment_history_with_active_turn(view);
+        let failed = |error| {
+            tracing::error!(%error, "attachments could not be planned");
+            PlanRefusal::of_message(
+                AttachmentErrorCode::OptimizationFailed,
+                "the files could not be looked at".to_owned(),
+            )
+        };
+        let weigh = {
+            let limits = limits.clone();
+            move || (max_decoded_pixels(&items, &limits), items)
+        };
+        let (pixels, items) = tokio::task::spawn_blocking(weigh).await.map_err(failed)?;
+        let pixels = self.pixel_budget.acquire(pixels).await.ok_or_else(stopping)?;
+        let work = move || {
+            let plan = plan_attachments(items, &limits, history);
+            drop(pixels);
+            let too_long = plan.as_ref().ok().and_then(|plan| oversized_prompt_reason(&*driver?, text, plan));
+            (plan, too_long)
+        };
+        let (planned, too_long) = tokio::task::spawn_blocking(work).await.map_err(failed)?;
+        let (mut looked_at, plan) = match planned {
+            Ok(plan) => (plan.summaries(), Some(plan)),
+            Err(rejection) => (rejection.summaries, None),
+        };
+        let unseen = blind.is_some_and(|model| refuse_images(&mut looked_at, &model));
+        if let Some(plan) = plan
+            && refusals.iter().all(Option::is_none)
+            && too_long.is_none()
+            && !unseen
+        {
+            return Ok(AcceptedPlan { plan, echoes });
+        }
+        let mut looked_at = looked_at.into_iter().map(withheld_file);
+        let files = refusals.into_iter().filter_map(|refusal| match refusal {
+            Some(refusal) => refused_file(refusal),
+            None => looked_at.next(),
+        });
+        let whole = too_long.map(|sentence| (AttachmentErrorCode::PayloadTooLarge, sentence));
+        Err(PlanRefusal { message_reason: whole, files: files.collect() })
+    }
+}
+
+/// Why a message is more than its agent takes at once.
+fn oversized_prompt_reason(driver: &dyn Driver, text: String, plan: &AttachmentPlan) -> Option<String> {
+    let prompt = Prompt::new(text).with_blocks(plan.blocks());
+    let (size, most) = (driver.measure_prompt_bytes(&prompt), driver.max_prompt_bytes());
+    (size > most).then(|| {
+        format!("the message would be {size} bytes for the agent, which takes {most}; send fewer or smaller files")
+    })
+}

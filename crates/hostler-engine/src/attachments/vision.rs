@@ -1,0 +1,32 @@
+//! Models that take no pictures.
+
+use hostler_attachments::{AttachmentDisposition, AttachmentErrorCode, AttachmentSummary};
+
+use super::ChatView;
+use crate::config;
+use crate::host::Host;
+
+impl Host {
+    /// The name of the model that a message is for, if that model is known to take no pictures.
+    pub(super) fn model_without_vision(&self, view: &ChatView, wanted: Option<&str>) -> Option<String> {
+        let configured = || view.session.config.as_ref()?.values.get(config::MODEL)?.as_str();
+        let said = || view.chat.turns.iter().rev().find_map(|turn| Some(&*turn.message.model.as_ref()?.id));
+        let earlier = || view.evicted_turns.last_model.as_deref();
+        let models = self.gateway.models();
+        let id = wanted.or_else(configured).or_else(said).or_else(earlier).or_else(|| Some(&*models.first()?.id))?;
+        let model = models.iter().find(|model| model.id == id)?;
+        (model.supports_vision == Some(false)).then(|| model.name.clone())
+    }
+}
+
+/// Refuses the pictures among files that could be sent. Says whether there are any.
+pub(super) fn refuse_images(files: &mut [AttachmentSummary], model: &str) -> bool {
+    let mut any = false;
+    for file in files.iter_mut().filter(|file| file.width.is_some() && file.decision != AttachmentDisposition::Reject) {
+        any = true;
+        file.decision = AttachmentDisposition::Reject;
+        file.code = Some(AttachmentErrorCode::ModelUnsupported);
+        file.message = Some(format!("{model} takes no pictures; choose another model or leave it out"));
+    }
+    any
+}

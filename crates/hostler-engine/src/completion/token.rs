@@ -1,0 +1,58 @@
+//! What somebody is typing: the word that ends at the cursor. Pure; positions are counted in UTF-16 units, as clients do.
+
+/// The word that ends at the cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token<'a> {
+    /// Where it begins.
+    pub(super) start: usize,
+    /// Where it ends: the cursor.
+    pub(super) end: usize,
+    /// Its text.
+    pub(super) text: &'a str,
+}
+
+/// The word that ends at `offset`. `None` if the offset is not a place in the text.
+pub(super) fn token_at(text: &str, offset: usize) -> Option<Token<'_>> {
+    let mut units = 0;
+    let (mut start, mut begin) = (0, 0);
+    for (byte, letter) in text.char_indices() {
+        if units == offset {
+            return Some(Token { start, end: offset, text: text.get(begin..byte)? });
+        }
+        units += letter.len_utf16();
+        if units > offset {
+            // In the middle of a letter.
+            return None;
+        }
+        if letter.is_whitespace() {
+            (start, begin) = (units, byte + letter.len_utf8());
+        }
+    }
+    (units == offset).then_some(Token { start, end: offset, text: text.get(begin..)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(text: &str, offset: usize) -> Option<(usize, &str)> {
+        token_at(text, offset).map(|token| (token.start, token.text))
+    }
+
+    #[test]
+    fn the_word_ends_at_the_cursor_and_begins_behind_the_last_space() {
+        assert_eq!(word("look at @src/ma in", 15), Some((8, "@src/ma")));
+        assert_eq!(word("look at @src/ma in", 12), Some((8, "@src")));
+        assert_eq!(word("a\n@b", 4), Some((2, "@b")));
+        assert_eq!(word("a ", 2), Some((2, "")));
+        assert_eq!(word("", 0), Some((0, "")));
+        assert_eq!(word("@x", 0), Some((0, "")));
+    }
+
+    #[test]
+    fn places_are_counted_as_clients_count_them() {
+        assert_eq!(word("🐎 @ü", 5), Some((3, "@ü")));
+        assert_eq!(word("🐎", 1), None, "in the middle of a letter");
+        assert_eq!(word("ab", 3), None, "behind the end");
+    }
+}

@@ -1,0 +1,58 @@
+//! Which values a property can have, for clients that let a person search.
+
+use ahp_types::commands::SessionConfigValueItem;
+
+use super::schema;
+use super::{BRANCH, ConfigChoices};
+use crate::git::GitBranches;
+
+/// How many values are offered at once.
+const MAX_OFFERED_VALUES: usize = 50;
+
+/// The values of a property that fit a search, the best first.
+pub(crate) fn matching_values(
+    offer: &ConfigChoices,
+    branches: &GitBranches,
+    property: &str,
+    query: &str,
+) -> Vec<SessionConfigValueItem> {
+    let mut items = match property {
+        BRANCH => branch_values(branches),
+        _ => schema_values(offer, property),
+    };
+    let query = query.trim().to_lowercase();
+    let fits = |item: &SessionConfigValueItem| {
+        item.value.to_lowercase().contains(&query) || item.label.to_lowercase().contains(&query)
+    };
+    items.retain(fits);
+    // What begins with it stands before what only contains it.
+    items.sort_by_key(|item| !item.value.to_lowercase().starts_with(&query));
+    items.truncate(MAX_OFFERED_VALUES);
+    items
+}
+
+/// The branch that the directory is on, then the others.
+fn branch_values(branches: &GitBranches) -> Vec<SessionConfigValueItem> {
+    let others = branches.all.iter().filter(|name| Some(*name) != branches.current.as_ref());
+    let item = |name: &String, description: Option<&str>| SessionConfigValueItem {
+        value: name.clone(),
+        label: name.clone(),
+        description: description.map(str::to_owned),
+    };
+    let current = branches.current.iter().map(|name| item(name, Some("The current branch")));
+    current.chain(others.map(|name| item(name, None))).collect()
+}
+
+/// What the schema lists.
+fn schema_values(offer: &ConfigChoices, property: &str) -> Vec<SessionConfigValueItem> {
+    let Some(property) = schema::session_schema(offer).properties.remove(property) else { return Vec::new() };
+    let (labels, meanings) = (property.enum_labels.unwrap_or_default(), property.enum_descriptions.unwrap_or_default());
+    let words = property.r#enum.unwrap_or_default();
+    let words = words.iter().enumerate().filter_map(|(place, word)| Some((place, word.as_str()?)));
+    let items = words.map(|(place, word)| SessionConfigValueItem {
+        value: word.to_owned(),
+        label: labels.get(place).map_or(word, String::as_str).to_owned(),
+        description: meanings.get(place).cloned(),
+    });
+    items.collect()
+}

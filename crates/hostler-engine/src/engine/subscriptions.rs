@@ -1,0 +1,160 @@
+//! Clients that hear channels: they subscribe, read back, leave, and come back.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::Engine;
+use crate::actor::{SessionInput, SubscribeRequest};
+use crate::broadcaster::{Subscriber, SubscriberId};
+use crate::paging::{self, SnapshotTurns};
+use crate::reconnect::{PresenceGuard, ReconnectOutcome};
+use crate::{EngineError, uri};
+
+/// How long a subscription waits for a sub-agent's chat.
+const SUB_AGENT_CHAT_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Subscribes to a channel. The snapshot arrives in the subscriber's queue under `token`, before any later
+    /// envelope of the channel.
+    ///
+    /// # Errors
+    /// If there is no such channel.
+    pub async fn subscribe(&self, channel: &str, subscriber: &Subscriber, token: u64) -> Result<(), EngineError> {
+        self.subscribe_with_turns(channel, SnapshotTurns::All, subscriber, token).await
+    }
+
+    /// Subscribes to a channel as [`subscribe`](Self::subscribe) does. If it is a chat, the snapshot has turns to the given
+    /// extent, and the cursor of those before them.
+    ///
+    /// # Errors
+    /// If there is no such channel.
+    pub async fn subscribe_with_turns(
+        &self,
+        channel: &str,
+        extent: SnapshotTurns,
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        if channel == uri::ROOT_CHANNEL_URI {
+            return self.host.subscribe_root(subscriber.clone(), token).await;
+        }
+        let not_found = || EngineError::ChannelNotFound(channel.to_owned());
+        if uri::is_terminal_channel(channel) {
+            return self.host.subscribe_terminal(channel, subscriber.clone(), token).await;
+        }
+        if channel.starts_with(uri::RESOURCE_WATCH_PREFIX) {
+            return self.host.subscribe_watch(channel, subscriber.clone(), token).await;
+        }
+        let session = uri::session_of(channel).ok_or_else(not_found)?;
+        let handle = self.host.load_session(&session).await.ok_or_else(not_found)?;
+        let (reply, answer) = oneshot::channel();
+        let subscribe =
+            SubscribeRequest { channel: channel.to_owned(), extent, subscriber: subscriber.clone(), token, reply };
+        handle.send(SessionInput::Subscribe(subscribe)).await.map_err(|_| not_found())?;
+        answer.await.map_err(|_| not_found())?
+    }
+
+    /// Loads turns of a chat before those that the subscriber was sent: `chat/turnsLoaded` arrives in its queue under
+    /// `token`, and nobody else hears it.
+    ///
+    /// # Errors
+    /// If there is no such chat, the subscriber does not hear it, or the cursor is not the one that it was sent last.
+    pub async fn fetch_turns(
+        &self,
+        chat: &str,
+        cursor: Option<&str>,
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        self.host.fetch_turns(chat, cursor, subscriber, token).await
+    }
+
+    /// Why older turns were not loaded after all: the connection has another view of the chat by now.
+    pub fn stale_view_error() -> EngineError {
+        paging::stale_cursor_error()
+    }
+
+    /// A connection is the client's from now on: when the client comes back, it is known how far its chats reach back.
+    pub fn attach(&self, client: &str, subscriber: &Subscriber) {
+        self.host.broadcaster.clients.attach(client, subscriber.turn_windows());
+    }
+
+    /// Subscribes to a channel as [`subscribe_to`](Self::subscribe_to) does. Where a sub-agent's chat is not there yet, it is
+    /// waited for: whoever sees its call may be faster than it is.
+    ///
+    /// # Errors
+    /// If there is no such channel, and none within a few seconds.
+    pub async fn subscribe_or_wait(
+        &self,
+        channel: &str,
+        extent: SnapshotTurns,
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        let mut begun = self.host.sub_agent_chats_started.subscribe();
+        let mut over = self.host.clock.sleep(SUB_AGENT_CHAT_WAIT_TIMEOUT);
+        loop {
+            let result = self.subscribe_with_turns(channel, extent, subscriber, token).await;
+            if !matches!(result, Err(EngineError::ChannelNotFound(_))) || !self.is_channel_expected(channel) {
+                return result;
+            }
+            tokio::select! {
+                Ok(()) = begun.changed() => {}
+                () = &mut over => return result,
+                () = subscriber.closed() => return result,
+                () = self.host.stop.cancelled() => return result,
+            }
+        }
+    }
+
+    /// Whether a channel may be there in a moment: the chat of a sub-agent, in a session that is there.
+    pub fn is_channel_expected(&self, channel: &str) -> bool {
+        uri::is_sub_agent_chat(channel)
+            && uri::session_of(channel).is_some_and(|session| self.host.sessions().contains(&session))
+    }
+
+    /// The subscriber no longer hears the channel.
+    pub fn unsubscribe(&self, channel: &str, subscriber: SubscriberId) {
+        self.host.broadcaster.unsubscribe(channel, subscriber);
+        self.host.remove_idle_watches();
+    }
+
+    /// A client says that it no longer hears the channel. If that is a session, the client is no longer part of it.
+    pub async fn unsubscribe_client(&self, client: &str, channel: &str, subscriber: SubscriberId) {
+        self.unsubscribe(channel, subscriber);
+        self.host.leave_session(client, channel).await;
+    }
+
+    /// The subscriber is gone.
+    pub fn remove_subscriber(&self, subscriber: SubscriberId) {
+        self.host.broadcaster.remove_subscriber(subscriber);
+        self.host.remove_idle_watches();
+    }
+
+    /// A client connects under an identity that is kept, together with a memo for its surface. It is there until the
+    /// presence is dropped.
+    pub async fn connect_client(&self, client: &str, memo: &str) -> PresenceGuard {
+        self.host.connect_client(client, memo).await
+    }
+
+    /// The memo of a client that was here lately, in this life of the host or an earlier one.
+    pub fn client_metadata(&self, client: &str) -> Option<String> {
+        self.host.broadcaster.clients.client_metadata(client)
+    }
+
+    /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
+    ///
+    /// # Errors
+    /// [`EngineError::ClientUnknown`] if nobody of that name was here lately.
+    pub async fn reconnect(
+        &self,
+        client: &str,
+        last_seen: u64,
+        channels: &[String],
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<ReconnectOutcome, EngineError> {
+        self.host.reconnect(client, last_seen, channels, subscriber, token).await
+    }
+}

@@ -1,0 +1,268 @@
+//! The list follows the archives: what a look shows, against what is known.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use ahp_types::common::JsonObject;
+use ahp_types::state::{SessionChatSummary, SessionStatus, SessionSummary};
+use hostler_driver::ExternalConversation;
+use hostler_store::{Batch, BatchDurability};
+use serde_json::{Value, json};
+use url::Url;
+use uuid::Uuid;
+
+use super::ExternalSession;
+use crate::actor::SessionInput;
+use crate::broadcaster::HostNotificationKind;
+use crate::host::{Host, SessionRegistry};
+use crate::session_catalog::summary_changes;
+use crate::{clock, uri};
+
+/// So many conversations are looked up before others get their turn.
+const SCAN_BATCH_CONVERSATIONS: usize = 256;
+
+/// What the last look at an archive showed, as far as the next one needs it.
+#[derive(Default)]
+pub(crate) struct ScanState {
+    uris: HashMap<Uuid, Arc<str>>,
+    /// Those that are sessions here.
+    local_conversations: HashMap<Uuid, ExternalConversation>,
+}
+
+/// Whose a conversation is.
+enum ConversationOwner {
+    /// Nobody's here: it is a found session.
+    Unowned,
+    /// A session's.
+    Session(Arc<str>),
+    /// It was deleted, or somebody is about to do something with it.
+    Hidden,
+}
+
+/// A change of the list.
+enum ListChange {
+    Put { uri: Arc<str>, conversation: Box<ExternalConversation>, is_listed: bool },
+    Remove(Arc<str>),
+}
+
+impl SessionRegistry {
+    fn conversation_owner(&self, conversation: Uuid, uri: &str) -> ConversationOwner {
+        match self.conversation_owners.get(&conversation) {
+            Some(Some(session)) => ConversationOwner::Session(Arc::clone(session)),
+            Some(None) => ConversationOwner::Hidden,
+            None if self.is_local(uri) => ConversationOwner::Hidden,
+            None => ConversationOwner::Unowned,
+        }
+    }
+
+    /// Whether a conversation is known, whoever led it.
+    pub(crate) fn has_conversation(&self, id: Uuid) -> bool {
+        self.conversation_owners.contains_key(&id) || self.external.values().any(|found| found.conversation.id == id)
+    }
+
+    /// The conversations of a session of the store.
+    pub(crate) fn conversations_of(&self, session: &str) -> Vec<Uuid> {
+        let of_it = self.conversation_owners.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
+        of_it.map(|(id, _)| *id).collect()
+    }
+
+    /// Whether a session is more than found.
+    fn is_local(&self, uri: &str) -> bool {
+        self.live.contains_key(uri) || self.unloaded.contains_key(uri) || self.disposing.contains(uri)
+    }
+}
+
+impl Host {
+    /// Brings the list up to date with what a look at a provider's archive has shown, the newest first.
+    pub(super) async fn sync_catalog(
+        self: &Arc<Self>,
+        provider: &str,
+        seen: &mut ScanState,
+        found: Vec<ExternalConversation>,
+    ) {
+        let (show, now) = (self.external_session_filter(), self.clock.now());
+        let (mut steps, mut ours) = (Vec::new(), HashMap::new());
+        let mut uris = HashMap::with_capacity(found.len());
+        let mut there = HashSet::new();
+        let mut found = found.into_iter().peekable();
+        while found.peek().is_some() {
+            let sessions = self.sessions();
+            for conversation in found.by_ref().take(SCAN_BATCH_CONVERSATIONS) {
+                let known = seen.uris.remove(&conversation.id);
+                let uri = known.unwrap_or_else(|| format!("{provider}:/{}", conversation.id).into());
+                uris.insert(conversation.id, Arc::clone(&uri));
+                match sessions.conversation_owner(conversation.id, &uri) {
+                    ConversationOwner::Hidden => {}
+                    ConversationOwner::Session(session) => drop(ours.insert(conversation.id, (session, conversation))),
+                    ConversationOwner::Unowned => {
+                        let shown = show.includes(there.len(), conversation.modified, now);
+                        there.insert(Arc::clone(&uri));
+                        let same = sessions.external.get(&uri).is_some_and(|old| old.conversation == conversation);
+                        if !same || self.catalog.contains(&uri) != shown {
+                            steps.push(ListChange::Put { uri, conversation: Box::new(conversation), is_listed: shown });
+                        }
+                    }
+                }
+            }
+        }
+        seen.uris = uris;
+        let gone = |(uri, found): (&Arc<str>, &ExternalSession)| {
+            (found.provider == provider && !there.contains(uri)).then(|| ListChange::Remove(Arc::clone(uri)))
+        };
+        steps.extend(self.sessions().external.iter().filter_map(gone));
+        self.apply_list_changes(provider, steps).await;
+        self.notify_sessions(seen, ours);
+    }
+
+    async fn apply_list_changes(self: &Arc<Self>, provider: &str, steps: Vec<ListChange>) {
+        let mut steps = steps.into_iter().peekable();
+        while steps.peek().is_some() {
+            let notices: Vec<_> = {
+                let mut sessions = self.sessions();
+                steps
+                    .by_ref()
+                    .take(SCAN_BATCH_CONVERSATIONS)
+                    .filter_map(|step| self.apply_list_change(&mut sessions, provider, step))
+                    .collect()
+            };
+            let hub = Arc::clone(&self.broadcaster);
+            let told = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
+                notices.into_iter().for_each(|notice| hub.notify(uri::ROOT_CHANNEL_URI, notice));
+            });
+            if let Err(error) = self.store.sequencer().submit(told).await {
+                tracing::debug!(%error, "what was found came too late");
+            }
+        }
+    }
+
+    /// Takes a step, if nothing has come between: then it is tried again after the next look.
+    fn apply_list_change(
+        &self,
+        sessions: &mut SessionRegistry,
+        provider: &str,
+        step: ListChange,
+    ) -> Option<HostNotificationKind> {
+        match step {
+            ListChange::Remove(uri) => {
+                sessions.external.remove(&uri)?;
+                if sessions.is_local(&uri) {
+                    return None;
+                }
+                self.search_indexer.mark_removed(&uri);
+                let listed = self.catalog.remove(&uri);
+                listed.then_some(HostNotificationKind::SessionRemoved(uri))
+            }
+            ListChange::Put { uri, conversation, is_listed: shown } => {
+                if !matches!(sessions.conversation_owner(conversation.id, &uri), ConversationOwner::Unowned) {
+                    return None;
+                }
+                let line = shown.then(|| external_session_summary(provider, &uri, &conversation));
+                let found = ExternalSession { provider: provider.to_owned(), conversation: *conversation };
+                sessions.external.insert(Arc::clone(&uri), found);
+                self.search_indexer.mark_changed(&uri);
+                let Some(line) = line else {
+                    return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
+                };
+                let told = self.catalog.summary(&uri);
+                self.catalog.upsert(&uri, &line);
+                let Some(told) = told else { return Some(HostNotificationKind::SessionAdded(Box::new(line))) };
+                let changes = Box::new(summary_changes(&told, &line));
+                (*changes != Default::default())
+                    .then_some(HostNotificationKind::SessionSummaryChanged { session: uri, changes })
+            }
+        }
+    }
+
+    /// Tells sessions what has become of their agents' records.
+    fn notify_sessions(self: &Arc<Self>, seen: &mut ScanState, ours: HashMap<Uuid, (Arc<str>, ExternalConversation)>) {
+        let mut now = HashMap::with_capacity(ours.len());
+        for (id, (session, conversation)) in ours {
+            let before = seen.local_conversations.remove(&id);
+            let same = before.as_ref() == Some(&conversation);
+            if same || self.notify_session(&session, before.as_ref(), &conversation) {
+                now.insert(id, conversation);
+            }
+        }
+        seen.local_conversations = now;
+    }
+
+    /// `false` if the session is too busy to hear it: then it is told after the next look. Looks wait for nobody.
+    fn notify_session(
+        self: &Arc<Self>,
+        session: &Arc<str>,
+        before: Option<&ExternalConversation>,
+        now: &ExternalConversation,
+    ) -> bool {
+        let handle = {
+            let mut sessions = self.sessions();
+            let same =
+                before.is_some_and(|before| (&before.custom_title, &before.tag) == (&now.custom_title, &now.tag));
+            // One that is at rest is woken for what people see in the list, and for what others say in it: no agent of ours is there.
+            let wakes = |line: SessionSummary| {
+                let titled = now.custom_title.as_ref().is_some_and(|title| *title != line.title);
+                titled || now.tag.differs_from(session_tag(line.meta.as_ref()))
+            };
+            let said = before.is_some_and(|before| before.modified != now.modified);
+            if said || (!same && self.catalog.summary(session).is_some_and(wakes)) {
+                sessions.get_or_load(self, session)
+            } else {
+                sessions.live.get(session).cloned()
+            }
+        };
+        handle.is_none_or(|handle| handle.try_send(SessionInput::TranscriptChanged(Box::new(now.clone()))))
+    }
+}
+
+/// The line of a session that was only found.
+pub(super) fn external_session_summary(
+    provider: &str,
+    uri: &Arc<str>,
+    conversation: &ExternalConversation,
+) -> SessionSummary {
+    let status = SessionStatus::Idle.bits() | SessionStatus::IsRead.bits();
+    let directory = conversation.working_directory.as_ref().and_then(|path| Url::from_file_path(path).ok());
+    let modified_at = clock::format_timestamp(conversation.modified);
+    let default_chat = uri::default_chat_uri(uri);
+    let chat = SessionChatSummary {
+        resource: default_chat.clone(),
+        title: String::new(),
+        origin: None,
+        interactivity: None,
+        status: Some(status),
+        changes: None,
+    };
+    SessionSummary {
+        provider: provider.to_owned(),
+        title: conversation.title.clone(),
+        status,
+        activity: None,
+        origin: None,
+        project: None,
+        working_directories: Some(directory.map(String::from).into_iter().collect()),
+        annotations: None,
+        resource: uri.to_string(),
+        created_at: conversation.created.clone().unwrap_or_else(|| modified_at.clone()),
+        modified_at,
+        changes: None,
+        meta: Some(external_session_meta(conversation)),
+        chats: Some(vec![chat]),
+        default_chat: Some(default_chat),
+    }
+}
+
+/// What a session's `_meta` says of a conversation that was begun elsewhere.
+pub(crate) fn external_session_meta(conversation: &ExternalConversation) -> JsonObject {
+    let mut hostler = JsonObject::from_iter([("external".to_owned(), Value::Bool(true))]);
+    if let Some(tag) = conversation.tag.text() {
+        hostler.insert(TAG_META_KEY.to_owned(), json!(tag));
+    }
+    JsonObject::from_iter([("hostler".to_owned(), Value::Object(hostler))])
+}
+
+/// The key of a session's tag, below `hostler` in its `_meta`.
+pub(crate) const TAG_META_KEY: &str = "tag";
+
+/// A session's tag.
+pub(crate) fn session_tag(meta: Option<&JsonObject>) -> Option<&str> {
+    meta?.get("hostler")?.get(TAG_META_KEY)?.as_str()
+}

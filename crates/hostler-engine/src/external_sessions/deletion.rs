@@ -1,0 +1,125 @@
+//! Conversations that a person deletes: their ids are kept, so that they are not found again, and the agent's files go.
+
+use std::sync::Arc;
+
+use hostler_driver::ExternalActivity;
+use hostler_store::{Batch, BatchDurability};
+use uuid::Uuid;
+
+use super::ExternalSession;
+use crate::EngineError;
+use crate::broadcaster::HostNotificationKind;
+use crate::host::Host;
+use crate::uri;
+
+impl Host {
+    /// Deletes a session that was only found, without taking it in. `None` if it is no such session.
+    pub(crate) async fn delete_external_session(self: &Arc<Self>, session: &str) -> Option<Result<(), EngineError>> {
+        let (uri, found) = {
+            let mut sessions = self.sessions();
+            let (uri, found) = sessions.external.remove_entry(session)?;
+            sessions.disposing.insert(Arc::clone(&uri));
+            (uri, found)
+        };
+        let forgotten = self.delete_external_conversation(&uri, &found).await;
+        let mut sessions = self.sessions();
+        sessions.disposing.remove(&uri);
+        if forgotten.is_err() {
+            sessions.external.insert(uri, found);
+        }
+        Some(forgotten)
+    }
+
+    /// Deletes a conversation that is no session of the store.
+    pub(crate) async fn delete_external_conversation(
+        self: &Arc<Self>,
+        uri: &Arc<str>,
+        found: &ExternalSession,
+    ) -> Result<(), EngineError> {
+        let ExternalSession { provider, conversation } = found;
+        let (host, gone) = (Arc::clone(self), Arc::clone(uri));
+        let batch = Batch::new(None, BatchDurability::Durable)
+            .conversation(conversation.id.to_string(), None)
+            .deletion(conversation.id.to_string(), true)
+            .after_publish(move |_| {
+                if host.catalog.remove(&gone) {
+                    host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionRemoved(gone));
+                }
+            });
+        self.store.sequencer().commit(batch).await?;
+        self.sessions().conversation_owners.insert(conversation.id, None);
+        self.search_indexer.mark_removed(uri);
+        self.delete_transcript(provider, conversation.id).await;
+        Ok(())
+    }
+
+    /// Refuses to delete a session while a process says that it is in the middle of a turn of it: its words would go to a file
+    /// that is not there any more.
+    pub(crate) async fn check_not_active_elsewhere(&self, session: &str) -> Result<(), EngineError> {
+        let (provider, conversations) = {
+            let sessions = self.sessions();
+            match sessions.external.get(session) {
+                Some(found) => (found.provider.clone(), vec![found.conversation.id]),
+                None => (self.provider_of(session).to_owned(), sessions.conversations_of(session)),
+            }
+        };
+        let Some(archive) = self.transcript_store(&provider) else { return Ok(()) };
+        for conversation in conversations {
+            if archive.external_activity(conversation).await == Some(ExternalActivity::Busy) {
+                let why =
+                    "somebody is in the middle of a turn of this conversation elsewhere; it can be deleted after that";
+                return Err(EngineError::Invalid(why.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whose agent leads a session of the store.
+    fn provider_of<'a>(&'a self, session: &'a str) -> &'a str {
+        let scheme = session.split_once(':').map_or("", |(scheme, _)| scheme);
+        if self.drivers.contains_key(scheme) { scheme } else { &self.default_provider }
+    }
+
+    /// A stored session is gone: its conversations are not found again. If the agent has led them, their records go, too.
+    pub(crate) async fn delete_session_conversations(&self, session: &str, led: bool) {
+        let forgotten: Vec<Uuid> = {
+            let mut sessions = self.sessions();
+            let of_it = sessions.conversation_owners.iter_mut().filter(|(_, owner)| owner.as_deref() == Some(session));
+            of_it.map(|(id, owner)| (*id, owner.take()).0).collect()
+        };
+        let provider = self.provider_of(session);
+        for id in forgotten.into_iter().filter(|_| led) {
+            self.delete_transcript(provider, id).await;
+        }
+    }
+
+    /// The session stays deleted, whatever becomes of the file: `sessions doctor` names it if it is still there, and the next
+    /// life of the host tries again. What has gone is not removed once more, if somebody brings it back.
+    async fn delete_transcript(&self, provider: &str, conversation: Uuid) {
+        let Some(archive) = self.transcript_store(provider) else { return };
+        if let Err(error) = archive.delete(conversation).await {
+            tracing::warn!(%conversation, %error, "a deleted session's record could not be removed");
+            return;
+        }
+        let removed = Batch::new(None, BatchDurability::Stream).deletion(conversation.to_string(), false);
+        if let Err(error) = self.store.sequencer().submit(removed).await {
+            tracing::debug!(%error, "that a record has gone was noted too late");
+        }
+    }
+
+    /// Removes the records of deleted sessions that an earlier life of the host could not remove.
+    pub(super) async fn delete_pending_transcripts(&self) {
+        let left = self.store.pending_deletions().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "records that are still to be removed are not known");
+            Vec::new()
+        });
+        for conversation in left.iter().filter_map(|id| Uuid::try_parse(id).ok()) {
+            for (provider, archive) in self.external_scanner.transcript_stores() {
+                // Only one of them has it, and nothing is taken from under somebody's hands.
+                if archive.external_activity(conversation).await != Some(ExternalActivity::Busy) {
+                    self.delete_transcript(provider, conversation).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Names and tags that are written into the agents' records, one after the other. What could not be written is tried again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hostler_driver::TranscriptStoreError;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::host::Host;
+
+/// How many notes may wait. People do not name faster than disks write.
+const METADATA_QUEUE_CAPACITY: usize = 1024;
+
+/// How long a note waits that could not be written; then twice as long, and so on.
+const METADATA_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// But no longer than this.
+const METADATA_MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
+
+/// After so many tries it is left to whoever opens the session again, or changes its record.
+const METADATA_MAX_ATTEMPTS: u32 = 10;
+
+/// Writes names and tags.
+pub(crate) struct MetadataWriter {
+    sender: mpsc::Sender<MetadataWriteRequest>,
+    receiver: Mutex<Option<mpsc::Receiver<MetadataWriteRequest>>>,
+    pending_writes: Mutex<HashMap<Uuid, PendingWrites>>,
+    /// Whoever writes, and when nothing more can come.
+    writer_task: TaskTracker,
+    writes_closed: CancellationToken,
+}
+
+/// What a person has put on a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum MetadataUpdate {
+    Title(String),
+    Tag(Option<String>),
+}
+
+/// What is known of the notes for a record.
+#[derive(Default)]
+struct PendingWrites {
+    /// How many are on their way there: what stands there meanwhile is old.
+    in_flight: usize,
+    /// How many wait to be tried again.
+    retrying: usize,
+    /// The last wish of each kind; those before it are void.
+    latest_title: u64,
+    latest_tag: u64,
+}
+
+impl PendingWrites {
+    fn latest_revision(&mut self, note: &MetadataUpdate) -> &mut u64 {
+        match note {
+            MetadataUpdate::Title(_) => &mut self.latest_title,
+            MetadataUpdate::Tag(_) => &mut self.latest_tag,
+        }
+    }
+}
+
+#[derive(Clone)]
+struct MetadataWriteRequest {
+    provider: String,
+    conversation: Uuid,
+    update: MetadataUpdate,
+    revision: u64,
+    attempts: u32,
+}
+
+impl Default for MetadataWriter {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::channel(METADATA_QUEUE_CAPACITY);
+        let (writer, last) = (TaskTracker::new(), CancellationToken::new());
+        Self {
+            sender,
+            receiver: Mutex::new(Some(receiver)),
+            pending_writes: Mutex::default(),
+            writer_task: writer,
+            writes_closed: last,
+        }
+    }
+}
+
+impl MetadataWriter {
+    fn lock_pending_writes(&self) -> MutexGuard<'_, HashMap<Uuid, PendingWrites>> {
+        self.pending_writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A record is to say this soon.
+    pub(crate) fn enqueue(&self, provider: &str, conversation: Uuid, note: MetadataUpdate) {
+        let number = {
+            let mut known = self.lock_pending_writes();
+            let last = known.entry(conversation).or_default().latest_revision(&note);
+            *last += 1;
+            *last
+        };
+        self.try_enqueue(MetadataWriteRequest {
+            provider: provider.to_owned(),
+            conversation,
+            update: note,
+            revision: number,
+            attempts: 0,
+        });
+    }
+
+    fn try_enqueue(&self, wish: MetadataWriteRequest) {
+        let conversation = wish.conversation;
+        self.lock_pending_writes().entry(conversation).or_default().in_flight += 1;
+        if self.sender.try_send(wish).is_err() {
+            tracing::warn!(%conversation, "the agent's record does not get what a person has put on the session");
+            self.finish_write(conversation);
+        }
+    }
+
+    /// All sessions have ended, and with them those who write notes: what they have left here is written.
+    pub(crate) async fn flush(&self) {
+        self.writes_closed.cancel();
+        self.writer_task.close();
+        self.writer_task.wait().await;
+    }
+
+    /// Somebody else has named the conversation since: what was to be written is old.
+    pub(crate) fn supersede_title(&self, conversation: Uuid) {
+        self.lock_pending_writes().entry(conversation).or_default().latest_title += 1;
+    }
+
+    fn finish_write(&self, conversation: Uuid) {
+        let mut known = self.lock_pending_writes();
+        let known = known.entry(conversation).or_default();
+        known.in_flight = known.in_flight.saturating_sub(1);
+    }
+
+    /// Whether a wish is the last one of its kind.
+    fn is_latest(&self, wish: &MetadataWriteRequest) -> bool {
+        *self.lock_pending_writes().entry(wish.conversation).or_default().latest_revision(&wish.update) == wish.revision
+    }
+
+    /// Whether something is on its way into a record, which replaces what stands there.
+    pub(crate) fn is_writing(&self, conversation: Uuid) -> bool {
+        self.lock_pending_writes().get(&conversation).is_some_and(|known| known.in_flight > 0)
+    }
+
+    /// Whether something is on its way, or is tried again soon.
+    pub(crate) fn has_pending_writes(&self, conversation: Uuid) -> bool {
+        self.lock_pending_writes().get(&conversation).is_some_and(|known| known.in_flight + known.retrying > 0)
+    }
+}
+
+impl Host {
+    /// Writes what is to be written, until nothing more can come and nothing is left. That is later than the host's wish to
+    /// stop: sessions write until their own end.
+    pub(crate) fn run_metadata_writer(self: &Arc<Self>) {
+        let receiver = self.metadata_writer.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut wishes) = receiver else { return };
+        let (host, last) = (Arc::downgrade(self), self.metadata_writer.writes_closed.clone());
+        self.metadata_writer.writer_task.spawn(async move {
+            loop {
+                let wish = tokio::select! {
+                    biased;
+                    wish = wishes.recv() => wish,
+                    () = last.cancelled() => None,
+                };
+                let (Some(wish), Some(host)) = (wish, host.upgrade()) else { return };
+                host.write_metadata(wish).await;
+            }
+        });
+    }
+
+    async fn write_metadata(self: &Arc<Self>, wish: MetadataWriteRequest) {
+        let conversation = wish.conversation;
+        let written = match (self.transcript_store(&wish.provider), &wish.update) {
+            _ if !self.metadata_writer.is_latest(&wish) => Ok(()),
+            (Some(archive), MetadataUpdate::Title(title)) => archive.rename(conversation, title).await,
+            (Some(archive), MetadataUpdate::Tag(tag)) => archive.set_tag(conversation, tag.as_deref()).await,
+            (None, _) => Err(TranscriptStoreError::Missing),
+        };
+        if let Err(error) = written {
+            tracing::warn!(%conversation, %error, "the agent's record does not say what a person has put on the session");
+            self.retry_metadata_write(wish);
+        }
+        self.metadata_writer.finish_write(conversation);
+    }
+
+    /// A disk that is away comes back, and a record that has not begun begins.
+    fn retry_metadata_write(self: &Arc<Self>, wish: MetadataWriteRequest) {
+        let tries = wish.attempts + 1;
+        if tries >= METADATA_MAX_ATTEMPTS {
+            return;
+        }
+        self.metadata_writer.lock_pending_writes().entry(wish.conversation).or_default().retrying += 1;
+        let pause = self.clock.sleep(METADATA_MAX_RETRY_DELAY.min(METADATA_RETRY_DELAY * (1 << wish.attempts)));
+        let (host, stop) = (Arc::downgrade(self), self.stop.clone());
+        self.tasks.spawn(async move {
+            if stop.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+            let Some(host) = host.upgrade() else { return };
+            if let Some(known) = host.metadata_writer.lock_pending_writes().get_mut(&wish.conversation) {
+                known.retrying = known.retrying.saturating_sub(1);
+            }
+            if host.metadata_writer.is_latest(&wish) {
+                host.metadata_writer.try_enqueue(MetadataWriteRequest { attempts: tries, ..wish });
+            }
+        });
+    }
+}

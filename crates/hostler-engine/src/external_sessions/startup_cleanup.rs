@@ -1,0 +1,44 @@
+//! What an earlier life of the host has left undone: records of deleted sessions, and conversations that were taken in only in
+//! part. Nobody waits for it, so it is done after the start, one thing at a time.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::host::Host;
+
+/// How long it waits before each session: whoever has just come is served first.
+const PENDING_IMPORT_DELAY: Duration = Duration::from_secs(10);
+
+impl Host {
+    /// Does what was left undone. Ends with the host.
+    pub(crate) fn resume_pending_cleanup(self: &Arc<Self>) {
+        let (host, stop) = (Arc::downgrade(self), self.stop.clone());
+        self.tasks.spawn(async move { stop.run_until_cancelled(run_pending_cleanup(host)).await });
+    }
+
+    /// Takes in what is missing of a chat. Trouble is left to whoever opens it.
+    async fn import_remaining_turns(self: &Arc<Self>, chat: &str) {
+        if self.chat_view(chat).await.is_some()
+            && let Err(error) = self.unimported_turns.wait_until_imported(chat, 0).await
+        {
+            tracing::info!(chat, %error, "a conversation is still taken in only in part");
+        }
+    }
+}
+
+async fn run_pending_cleanup(weak: Weak<Host>) {
+    let Some(host) = weak.upgrade() else { return };
+    host.wait_for_initial_scan().await;
+    host.delete_pending_transcripts().await;
+    let chats = host.store.chats_missing_start().await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "which conversations were taken in only in part is not known");
+        Vec::new()
+    });
+    drop(host);
+    for chat in chats {
+        let Some(wait) = weak.upgrade().map(|host| host.clock.sleep(PENDING_IMPORT_DELAY)) else { return };
+        wait.await;
+        let Some(host) = weak.upgrade() else { return };
+        host.import_remaining_turns(&chat).await;
+    }
+}

@@ -1,0 +1,115 @@
+//! Turns that are still to be taken in: whoever wants to read one waits until it is there.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::EngineError;
+
+/// How many of the first turns the store does not have yet, by chat.
+#[derive(Debug, Default)]
+pub(crate) struct UnimportedTurns {
+    chats: Mutex<HashMap<Arc<str>, watch::Sender<ImportStatus>>>,
+}
+
+#[derive(Debug, Default)]
+struct ImportStatus {
+    missing_turns: usize,
+    /// Why they do not come at the moment.
+    error: Option<EngineError>,
+}
+
+impl UnimportedTurns {
+    fn lock_chats(&self) -> MutexGuard<'_, HashMap<Arc<str>, watch::Sender<ImportStatus>>> {
+        self.chats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many of a chat's first turns are not there, and somebody is about to bring some of them. Zero also says that
+    /// nobody cares any more.
+    pub(crate) fn set_missing(&self, chat: &Arc<str>, turns: usize) {
+        let mut chats = self.lock_chats();
+        let missing = ImportStatus { missing_turns: turns, error: None };
+        match (turns, chats.get(chat)) {
+            (0, _) => drop(chats.remove(chat)),
+            (_, Some(told)) => drop(told.send_replace(missing)),
+            (_, None) => drop(chats.insert(Arc::clone(chat), watch::Sender::new(missing))),
+        }
+    }
+
+    /// Those that are not there cannot be had at the moment: nobody is to wait for them.
+    pub(crate) fn fail(&self, chat: &str, trouble: EngineError) {
+        if let Some(untold) = self.lock_chats().get(chat) {
+            untold.send_modify(|missing| missing.error = Some(trouble));
+        }
+    }
+
+    /// How many of a chat's first turns are not there.
+    pub(crate) fn missing_count(&self, chat: &str) -> usize {
+        self.lock_chats().get(chat).map_or(0, |untold| untold.borrow().missing_turns)
+    }
+
+    /// Waits until the turn at this place of a chat is there, or nobody will bring it any more.
+    ///
+    /// # Errors
+    /// If it cannot be had at the moment.
+    pub(crate) async fn wait_until_imported(&self, chat: &str, place: usize) -> Result<(), EngineError> {
+        let untold = self.lock_chats().get(chat).map(watch::Sender::subscribe);
+        let Some(mut untold) = untold else { return Ok(()) };
+        let told = untold.wait_for(|untold| untold.missing_turns <= place || untold.error.is_some()).await;
+        match told {
+            Ok(untold) if untold.missing_turns > place => untold.error.clone().map_or(Ok(()), Err),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn whoever_wants_a_turn_waits_until_it_is_there() {
+        let untold = UnimportedTurns::default();
+        let chat: Arc<str> = "c".into();
+        let is_there = |place| untold.wait_until_imported("c", place).now_or_never().is_some_and(|told| told.is_ok());
+        assert!(is_there(0), "nothing is missing");
+        untold.set_missing(&chat, 10);
+        assert!(is_there(10) && !is_there(9));
+        let mut waiting = Box::pin(untold.wait_until_imported("c", 4));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        untold.set_missing(&chat, 5);
+        assert!(waiting.as_mut().now_or_never().is_none() && is_there(9));
+        untold.set_missing(&chat, 4);
+        assert!(waiting.as_mut().now_or_never().is_some());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_turn_that_cannot_be_had_at_the_moment() {
+        let untold = UnimportedTurns::default();
+        let chat: Arc<str> = "c".into();
+        untold.set_missing(&chat, 10);
+        let mut waiting = Box::pin(untold.wait_until_imported("c", 4));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        untold.fail(&chat, EngineError::Stopping);
+        assert!(matches!(waiting.now_or_never(), Some(Err(EngineError::Stopping))));
+        assert!(matches!(untold.wait_until_imported("c", 12).now_or_never(), Some(Ok(()))), "it is there");
+        // Somebody tries it again.
+        untold.set_missing(&chat, 10);
+        assert!(untold.wait_until_imported("c", 4).now_or_never().is_none());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_session_that_has_ended() {
+        let untold = UnimportedTurns::default();
+        let chat: Arc<str> = "c".into();
+        untold.set_missing(&chat, 10);
+        let mut waiting = Box::pin(untold.wait_until_imported("c", 4));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        untold.set_missing(&chat, 0);
+        assert!(waiting.as_mut().now_or_never().is_some());
+        assert_eq!(untold.missing_count("c"), 0);
+    }
+}

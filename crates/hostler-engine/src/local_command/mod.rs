@@ -1,0 +1,78 @@
+//! Messages that the host carries out itself, as local turns: `!command` and `/rename`. No agent is started for them, and
+//! none hears of them. Pure.
+
+mod output_tail;
+
+use hostler_driver::SlashCommand;
+
+pub(crate) use self::output_tail::OutputTail;
+
+/// What stands before a command for the host's own shell.
+pub(crate) const COMMAND_PREFIX: &str = "!";
+
+const RENAME_COMMAND: &str = "rename";
+
+/// What a message wants of the host itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LocalCommand {
+    /// A line for the user's shell.
+    Shell(String),
+    /// Another title for the chat; an empty one changes nothing.
+    Rename(String),
+}
+
+/// What a message wants of the host itself, if it is not for the agent.
+pub(crate) fn parse(text: &str) -> Option<LocalCommand> {
+    if let Some(line) = text.strip_prefix(COMMAND_PREFIX) {
+        return Some(LocalCommand::Shell(line.trim().to_owned()));
+    }
+    let rest = text.trim_end().strip_prefix('/')?.strip_prefix(RENAME_COMMAND)?;
+    let title = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then_some(LocalCommand::Rename(title))
+}
+
+/// Whether such a message can be carried out. What is attached to it is no obstacle, since editors attach the open file to
+/// everything that is said; the host does nothing with it.
+pub(crate) fn validate(local: Option<&LocalCommand>, longest_title: usize) -> Result<(), String> {
+    match local {
+        Some(LocalCommand::Shell(line)) if line.is_empty() => {
+            Err(format!("say the command behind the {COMMAND_PREFIX:?}, as in \"{COMMAND_PREFIX}ls\""))
+        }
+        Some(LocalCommand::Rename(title)) if title.len() > longest_title => {
+            Err(format!("a title has 1 to {longest_title} bytes"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The commands of the host itself that begin with a slash.
+pub(crate) fn slash_commands() -> impl Iterator<Item = SlashCommand> {
+    std::iter::once(SlashCommand {
+        name: RENAME_COMMAND.to_owned(),
+        description: "Give this chat another title".to_owned(),
+        argument_hint: "TITLE".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_hosts_own_commands_are_taken() {
+        let command = |line: &str| Some(LocalCommand::Shell(line.into()));
+        let rename = |title: &str| Some(LocalCommand::Rename(title.into()));
+        assert_eq!(parse("!ls -la"), command("ls -la"));
+        assert_eq!(parse("! echo a\necho b\n"), command("echo a\necho b"));
+        assert_eq!(parse("!"), command(""));
+        assert_eq!(parse("/rename  The\n new title "), rename("The new title"));
+        assert_eq!(parse("/rename"), rename(""));
+        for text in ["ls", " !ls", "/renamed x", "/compact", "say /rename x", ""] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+        assert!(validate(parse("!  ").as_ref(), 10).unwrap_err().contains("!ls"));
+        assert!(validate(parse("/rename 12345678901").as_ref(), 10).is_err());
+        assert_eq!(validate(parse("/rename").as_ref(), 10), Ok(()));
+        assert_eq!(validate(parse("hello").as_ref(), 10), Ok(()));
+    }
+}

@@ -1,0 +1,73 @@
+//! What a command has printed, as far as it is kept: its end.
+
+/// How much of a command's output is kept.
+const MAX_OUTPUT_BYTES: usize = 256 * 1024;
+
+/// How much of it is shown while it runs.
+const OUTPUT_PREVIEW_BYTES: usize = 4 * 1024;
+
+/// The end of a command's output.
+#[derive(Debug, Default)]
+pub(crate) struct OutputTail {
+    text: String,
+    dropped_bytes: usize,
+}
+
+impl OutputTail {
+    /// Appends a line.
+    pub(crate) fn push_line(&mut self, line: &[u8]) {
+        self.text.push_str(&String::from_utf8_lossy(line));
+        self.text.push('\n');
+        // Half at a time, so that long outputs are not moved about with every line.
+        if self.text.len() > 2 * MAX_OUTPUT_BYTES {
+            self.truncate();
+        }
+    }
+
+    fn truncate(&mut self) {
+        let from = self.text.ceil_char_boundary(self.text.len().saturating_sub(MAX_OUTPUT_BYTES));
+        self.dropped_bytes += from;
+        self.text.drain(..from);
+    }
+
+    /// The last of it, for a look in between.
+    pub(crate) fn preview(&self) -> String {
+        let from = self.text.ceil_char_boundary(self.text.len().saturating_sub(OUTPUT_PREVIEW_BYTES));
+        let end = self.text.get(from..).unwrap_or_default();
+        if from + self.dropped_bytes == 0 { end.to_owned() } else { format!("…{end}") }
+    }
+
+    /// All that is kept.
+    pub(crate) fn into_text(mut self) -> String {
+        if self.text.len() > MAX_OUTPUT_BYTES {
+            self.truncate();
+        }
+        match self.dropped_bytes {
+            0 => self.text,
+            bytes => format!("[{bytes} bytes before this were left out]\n{}", self.text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_long_output_is_kept_and_the_rest_counted() {
+        let mut kept = OutputTail::default();
+        kept.push_line(b"one");
+        kept.push_line("zw\u{f6}lf".as_bytes());
+        assert_eq!((kept.preview().as_str(), kept.into_text().as_str()), ("one\nzwölf\n", "one\nzwölf\n"));
+
+        let mut kept = OutputTail::default();
+        let line = "ü".repeat(499);
+        for _ in 0..2_000 {
+            kept.push_line(line.as_bytes());
+        }
+        assert!(kept.preview().len() <= OUTPUT_PREVIEW_BYTES + '…'.len_utf8() && kept.preview().starts_with('…'));
+        let whole = kept.into_text();
+        assert!(whole.len() <= MAX_OUTPUT_BYTES + 100 && whole.starts_with('['), "{}", whole.len());
+        assert!(whole.ends_with(&format!("{line}\n")));
+    }
+}

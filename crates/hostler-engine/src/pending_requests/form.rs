@@ -1,0 +1,312 @@
+//! Questions as AHP words them, and what their answers mean to the agent.
+
+use ahp_types::state::{
+    ChatInputAnswer, ChatInputAnswerValue, ChatInputAnswered, ChatInputBooleanQuestion, ChatInputMultiSelectQuestion,
+    ChatInputNumberQuestion, ChatInputOption, ChatInputQuestion, ChatInputRequest, ChatInputResponseKind,
+    ChatInputSingleSelectQuestion, ChatInputTextQuestion,
+};
+use hostler_driver::{Answer, Question, QuestionAnswer, QuestionKind, QuestionOption};
+use hostler_trust::{TrustAssessment, TrustDecision};
+
+use super::{InvalidAnswer, folder_trust_form};
+
+/// The longest answer in own words.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+const DECLINED_MESSAGE: &str = "The user does not want to answer.";
+const PLAN_DECLINED_MESSAGE: &str = "The user does not want this plan to be carried out yet. Keep planning.";
+const PLAN_WITHOUT_TEXT_MESSAGE: &str = "The agent proposes to carry out its plan.";
+
+/// The one question about a plan, and its options.
+const PLAN_QUESTION_ID: &str = "plan";
+const ACCEPT_EDITS_OPTION: &str = "accept-edits";
+const DEFAULT_OPTION: &str = "default";
+const REVISE_OPTION: &str = "revise";
+
+/// What is asked together.
+#[derive(Debug)]
+pub(crate) struct InputForm {
+    message: Option<String>,
+    questions: Vec<Question>,
+    subject: FormSubject,
+}
+
+/// Who asks, and about what.
+#[derive(Debug)]
+enum FormSubject {
+    /// A tool or an MCP server.
+    Agent,
+    /// The agent, about its plan.
+    Plan,
+    /// The host, about the configuration of a folder.
+    Folder(Box<TrustAssessment>),
+}
+
+/// What the answers mean.
+#[derive(Debug)]
+pub(crate) enum FormOutcome {
+    /// The agent is told.
+    AnswerAgent(Answer),
+    /// The plan is carried out, in this permission mode.
+    AcceptPlan(&'static str),
+    /// What was decided about the folder. Nothing: it is ignored in this session, and not remembered.
+    DecideFolder(Option<TrustDecision>),
+}
+
+impl InputForm {
+    /// Questions of a tool or of an MCP server.
+    pub(crate) fn new(message: Option<String>, questions: Vec<Question>) -> Self {
+        Self { message, questions, subject: FormSubject::Agent }
+    }
+
+    /// Whether the configuration of a folder may apply.
+    pub(crate) fn for_folder(assessment: TrustAssessment) -> Self {
+        let message = Some(folder_trust_form::describe_configuration(&assessment));
+        Self {
+            message,
+            questions: vec![folder_trust_form::trust_question()],
+            subject: FormSubject::Folder(Box::new(assessment)),
+        }
+    }
+
+    /// The folder that is asked about, as it was when the question was made.
+    pub(crate) fn assessment(&self) -> Option<&TrustAssessment> {
+        match &self.subject {
+            FormSubject::Folder(assessment) => Some(assessment),
+            FormSubject::Agent | FormSubject::Plan => None,
+        }
+    }
+
+    /// A plan that wants to be carried out.
+    pub(crate) fn for_plan(plan: Option<String>) -> Self {
+        let option =
+            |id: &str, label: &str| QuestionOption { id: id.to_owned(), label: label.to_owned(), description: None };
+        let options = vec![
+            option(ACCEPT_EDITS_OPTION, "Carry it out, and edit files without asking"),
+            option(DEFAULT_OPTION, "Carry it out, and ask before changes"),
+            option(REVISE_OPTION, "Keep planning"),
+        ];
+        let question = Question {
+            id: PLAN_QUESTION_ID.to_owned(),
+            header: Some("Plan".to_owned()),
+            text: "Carry out this plan? Own words tell the agent what to change.".to_owned(),
+            kind: QuestionKind::Choice { options, allows_multiple: false, allows_free_text: true },
+            required: true,
+        };
+        let message = plan.unwrap_or_else(|| PLAN_WITHOUT_TEXT_MESSAGE.to_owned());
+        Self { message: Some(message), questions: vec![question], subject: FormSubject::Plan }
+    }
+
+    /// As clients see it.
+    pub(crate) fn to_request(&self, id: String) -> ChatInputRequest {
+        let questions = self.questions.iter().map(to_ahp_question).collect::<Vec<_>>();
+        ChatInputRequest {
+            id,
+            message: self.message.clone(),
+            url: None,
+            questions: (!questions.is_empty()).then_some(questions),
+            answers: None,
+        }
+    }
+
+    /// What is done without an answer; nothing for questions, which have no yes. No folder is trusted without a person.
+    pub(crate) fn unattended_outcome(&self, allowed: bool) -> Option<FormOutcome> {
+        match self.subject {
+            FormSubject::Plan => allowed.then_some(FormOutcome::AcceptPlan("default")),
+            FormSubject::Folder(_) => Some(FormOutcome::DecideFolder(None)),
+            FormSubject::Agent => None,
+        }
+    }
+
+    pub(super) fn has_question(&self, question: &str) -> bool {
+        self.find_question(question).is_some()
+    }
+
+    fn find_question(&self, id: &str) -> Option<&Question> {
+        self.questions.iter().find(|question| question.id == id)
+    }
+
+    pub(super) fn check_draft(&self, id: &str, answer: Option<&ChatInputAnswer>) -> Result<(), InvalidAnswer> {
+        let question = self.find_question(id).ok_or_else(|| format!("there is no question {id:?}"))?;
+        match answer {
+            Some(answer) => parse_answer(question, answer).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// What a client's answers mean.
+    pub(crate) fn evaluate(
+        &self,
+        response: ChatInputResponseKind,
+        answer: impl Fn(&str) -> Option<ChatInputAnswer>,
+    ) -> Result<FormOutcome, InvalidAnswer> {
+        let denied = |message: &str| Ok(FormOutcome::AnswerAgent(Answer::Deny { message: message.to_owned() }));
+        match (response, &self.subject) {
+            (ChatInputResponseKind::Accept, _) => {}
+            (_, FormSubject::Folder(_)) => return Ok(FormOutcome::DecideFolder(None)),
+            (_, FormSubject::Plan) => return denied(PLAN_DECLINED_MESSAGE),
+            (ChatInputResponseKind::Cancel, FormSubject::Agent) => return Ok(FormOutcome::AnswerAgent(Answer::Skip)),
+            (ChatInputResponseKind::Decline, FormSubject::Agent) => return denied(DECLINED_MESSAGE),
+        }
+        let mut answers = Vec::new();
+        for question in &self.questions {
+            let given = answer(&question.id).map(|answer| parse_answer(question, &answer)).transpose()?.flatten();
+            match given {
+                Some(given) => answers.push((question.id.clone(), given)),
+                None if question.required => return Err(format!("{:?} needs an answer", question.text)),
+                None => {}
+            }
+        }
+        match self.subject {
+            FormSubject::Plan => plan_outcome(&answers),
+            FormSubject::Folder(_) => Ok(FormOutcome::DecideFolder(Some(folder_trust_form::parse_decision(&answers)?))),
+            FormSubject::Agent => Ok(FormOutcome::AnswerAgent(Answer::Answers(answers))),
+        }
+    }
+}
+
+/// What is to become of a plan.
+fn plan_outcome(answers: &[(String, QuestionAnswer)]) -> Result<FormOutcome, InvalidAnswer> {
+    let Some((_, QuestionAnswer::Selected { options, free_text })) = answers.first() else {
+        return Err("say what is to become of the plan".to_owned());
+    };
+    let words = free_text.join("\n");
+    let chosen = options.first().map(String::as_str);
+    match chosen {
+        Some(ACCEPT_EDITS_OPTION | DEFAULT_OPTION) if !words.trim().is_empty() => {
+            Err("a plan is carried out as it is; own words go with \"Keep planning\"".to_owned())
+        }
+        Some(ACCEPT_EDITS_OPTION) => Ok(FormOutcome::AcceptPlan("acceptEdits")),
+        Some(DEFAULT_OPTION) => Ok(FormOutcome::AcceptPlan("default")),
+        _ => {
+            let message = if words.trim().is_empty() { PLAN_DECLINED_MESSAGE.to_owned() } else { words };
+            Ok(FormOutcome::AnswerAgent(Answer::Deny { message }))
+        }
+    }
+}
+
+/// What an answer says to a question; nothing if it leaves it open.
+fn parse_answer(question: &Question, answer: &ChatInputAnswer) -> Result<Option<QuestionAnswer>, InvalidAnswer> {
+    let value = match answer {
+        ChatInputAnswer::Draft(ChatInputAnswered { value })
+        | ChatInputAnswer::Submitted(ChatInputAnswered { value }) => value,
+        ChatInputAnswer::Skipped(skipped) => {
+            let words = parse_free_text(question, skipped.freeform_values.as_deref())?;
+            let said = !words.is_empty();
+            return Ok(said.then_some(QuestionAnswer::Selected { options: Vec::new(), free_text: words }));
+        }
+    };
+    let wrong = || format!("the answer to {:?} is not of the kind that was asked for", question.text);
+    match (&question.kind, value) {
+        (QuestionKind::Text, ChatInputAnswerValue::Text(text)) => {
+            check_answer_length(&text.value)?;
+            Ok((!text.value.is_empty()).then(|| QuestionAnswer::Text(text.value.clone())))
+        }
+        (QuestionKind::Number { is_integer: whole }, ChatInputAnswerValue::Number(number)) => {
+            let fits = number.value.is_finite() && (!whole || number.value.fract() == 0.0);
+            if fits { Ok(Some(QuestionAnswer::Number(number.value))) } else { Err(wrong()) }
+        }
+        (QuestionKind::Boolean, ChatInputAnswerValue::Boolean(answer)) => {
+            Ok(Some(QuestionAnswer::Boolean(answer.value)))
+        }
+        (QuestionKind::Choice { allows_multiple: false, .. }, ChatInputAnswerValue::Selected(selected)) => {
+            let ids = [selected.value.clone()].into_iter().filter(|id| !id.is_empty()).collect();
+            parse_choice(question, ids, selected.freeform_values.as_deref())
+        }
+        (QuestionKind::Choice { allows_multiple: true, .. }, ChatInputAnswerValue::SelectedMany(selected)) => {
+            parse_choice(question, selected.value.clone(), selected.freeform_values.as_deref())
+        }
+        // Own words instead of a choice.
+        (QuestionKind::Choice { .. }, ChatInputAnswerValue::Text(text)) => {
+            parse_choice(question, Vec::new(), Some(std::slice::from_ref(&text.value)))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn parse_choice(
+    question: &Question,
+    ids: Vec<String>,
+    words: Option<&[String]>,
+) -> Result<Option<QuestionAnswer>, InvalidAnswer> {
+    let QuestionKind::Choice { options, .. } = &question.kind else { return Ok(None) };
+    for (at, id) in ids.iter().enumerate() {
+        if !options.iter().any(|option| option.id == *id) {
+            return Err(format!("{:?} has no option {id:?}", question.text));
+        }
+        if ids.iter().skip(at + 1).any(|other| other == id) {
+            return Err(format!("the option {id:?} is chosen twice"));
+        }
+    }
+    let free_text = parse_free_text(question, words)?;
+    let said = !(ids.is_empty() && free_text.is_empty());
+    Ok(said.then_some(QuestionAnswer::Selected { options: ids, free_text }))
+}
+
+fn parse_free_text(question: &Question, words: Option<&[String]>) -> Result<Vec<String>, InvalidAnswer> {
+    let words: Vec<_> = words.unwrap_or_default().iter().filter(|text| !text.trim().is_empty()).cloned().collect();
+    if !words.is_empty() && !matches!(question.kind, QuestionKind::Choice { allows_free_text: true, .. }) {
+        return Err(format!("{:?} cannot be answered in own words", question.text));
+    }
+    words.iter().try_for_each(|text| check_answer_length(text))?;
+    Ok(words)
+}
+
+fn check_answer_length(text: &str) -> Result<(), InvalidAnswer> {
+    if text.len() > MAX_ANSWER_BYTES { Err(format!("an answer has at most {MAX_ANSWER_BYTES} bytes")) } else { Ok(()) }
+}
+
+fn to_ahp_question(question: &Question) -> ChatInputQuestion {
+    let (id, title, message) = (question.id.clone(), question.header.clone(), question.text.clone());
+    let required = Some(question.required);
+    match &question.kind {
+        QuestionKind::Text => ChatInputQuestion::Text(ChatInputTextQuestion {
+            id,
+            title,
+            message,
+            required,
+            format: None,
+            min: None,
+            max: None,
+            default_value: None,
+        }),
+        QuestionKind::Number { is_integer: whole } => {
+            let question =
+                ChatInputNumberQuestion { id, title, message, required, min: None, max: None, default_value: None };
+            if *whole { ChatInputQuestion::Integer(question) } else { ChatInputQuestion::Number(question) }
+        }
+        QuestionKind::Boolean => {
+            ChatInputQuestion::Boolean(ChatInputBooleanQuestion { id, title, message, required, default_value: None })
+        }
+        QuestionKind::Choice { options, allows_multiple: multiple, allows_free_text: free_text } => {
+            let options = options.iter().map(|option| ChatInputOption {
+                id: option.id.clone(),
+                label: option.label.clone(),
+                description: option.description.clone(),
+                recommended: None,
+            });
+            let (options, allow_freeform_input) = (options.collect(), Some(*free_text));
+            if *multiple {
+                ChatInputQuestion::MultiSelect(ChatInputMultiSelectQuestion {
+                    id,
+                    title,
+                    message,
+                    required,
+                    options,
+                    allow_freeform_input,
+                    min: None,
+                    max: None,
+                })
+            } else {
+                ChatInputQuestion::SingleSelect(ChatInputSingleSelectQuestion {
+                    id,
+                    title,
+                    message,
+                    required,
+                    options,
+                    allow_freeform_input,
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Whatever clients and agents say, in whatever order: nothing runs that nobody allowed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ahp_types::actions::ChatToolCallConfirmedAction;
+use hostler_driver::{AgentRequestId, Answer, PermissionRequest, ToolDisplay};
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+
+use super::{PendingRequests, ToolCallOptions};
+
+/// What happens at the desk.
+#[derive(Debug, Clone)]
+enum Step {
+    Ask { request: u8, call: u8, input: u8 },
+    Say { call: u8, approved: bool, option: u8, edited: u8 },
+    Withdraw { request: u8 },
+    TurnEnds,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..4u8, 0..3u8, any::<u8>()).prop_map(|(request, call, input)| Step::Ask { request, call, input }),
+        5 => (0..4u8, any::<bool>(), 0..6u8, 0..5u8)
+            .prop_map(|(call, approved, option, edited)| Step::Say { call, approved, option, edited }),
+        1 => (0..4u8).prop_map(|request| Step::Withdraw { request }),
+        1 => Just(Step::TurnEnds),
+    ]
+}
+
+fn raw(text: &str) -> std::sync::Arc<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap().into()
+}
+
+fn word(call: u8, approved: bool, option: u8, edited: u8) -> ChatToolCallConfirmedAction {
+    let option = ["", "allow-once", "deny", "deny-tell", "allow-session", "nonsense"].get(usize::from(option));
+    let edited = [None, None, Some(r#"{"edited":1}"#), Some("[]"), Some("{")].get(usize::from(edited)).copied();
+    ChatToolCallConfirmedAction {
+        turn_id: "t".into(),
+        tool_call_id: format!("c{call}"),
+        meta: None,
+        approved,
+        confirmed: None,
+        reason: None,
+        edited_tool_input: edited.flatten().map(str::to_owned),
+        user_suggestion: None,
+        reason_message: None,
+        selected_option_id: option.filter(|id| !id.is_empty()).map(|id| (*id).to_owned()),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_call_runs_only_with_the_input_that_was_shown_or_given_and_only_once_per_request(
+        steps in prop::collection::vec(step(), 1..60)
+    ) {
+        let mut desk = PendingRequests::default();
+        // What a person sees: the request and the input of each call that waits.
+        let mut seen: BTreeMap<String, (String, String)> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Ask { request, call, input } => {
+                    let (request, call) = (format!("r{request}"), format!("c{call}"));
+                    let input = format!(r#"{{"n":{input}}}"#);
+                    let asked = PermissionRequest {
+                        request_id: AgentRequestId(request.clone()),
+                        call_id: call.clone(),
+                        tool: "Bash".into(),
+                        input: raw(&input),
+                        sub_agent: None,
+                        reason: None,
+                        display: ToolDisplay::default(),
+                    };
+                    let taken = desk.add_permission(asked, None, ToolCallOptions::new(&[], &[])).is_some();
+                    let open = seen.values().any(|(known, _)| *known == request) || seen.contains_key(&call);
+                    prop_assert_eq!(taken, !open, "what is open is not asked again");
+                    if taken {
+                        seen.insert(call, (request, input));
+                    }
+                }
+                Step::Say { call, approved, option, edited } => {
+                    let said = word(call, approved, option, edited);
+                    let id = said.tool_call_id.clone();
+                    let Ok(confirmation) = desk.evaluate_confirmation(&said) else { continue };
+                    let (request, input) = seen.remove(&id).expect("only what waits is answered");
+                    let open = desk.remove_permission(&id).expect("it was open");
+                    prop_assert_eq!(&open.request_id.0, &request);
+                    prop_assert_eq!(open.input.get(), input.as_str());
+                    prop_assert_eq!(confirmation.action.approved, approved);
+                    match confirmation.agent_answer {
+                        Answer::Allow { input: None } => prop_assert!(approved && said.edited_tool_input.is_none()),
+                        Answer::Allow { input: Some(edited) } => {
+                            prop_assert!(approved);
+                            prop_assert_eq!(Some(edited.get()), said.edited_tool_input.as_deref());
+                        }
+                        Answer::Deny { .. } => prop_assert!(!approved),
+                        other => prop_assert!(false, "{other:?}"),
+                    }
+                    prop_assert!(confirmation.rules.is_none(), "no rule was offered");
+                    prop_assert!(desk.evaluate_confirmation(&said).is_err(), "it is answered once");
+                }
+                Step::Withdraw { request } => {
+                    let request = format!("r{request}");
+                    let known = seen.iter().find(|(_, (open, _))| *open == request).map(|(call, _)| call.clone());
+                    let gone = desk.withdraw(&AgentRequestId(request)).map(|(id, _)| id);
+                    prop_assert_eq!(&gone, &known);
+                    known.map(|call| seen.remove(&call));
+                }
+                Step::TurnEnds => {
+                    let gone: BTreeSet<_> = desk.clear_turn(|_| false).into_iter().map(|open| open.call_id).collect();
+                    prop_assert_eq!(gone, std::mem::take(&mut seen).into_keys().collect());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_desk_is_bounded() {
+    let mut desk = PendingRequests::default();
+    for n in 0..super::MAX_PENDING_REQUESTS + 1 {
+        let asked = PermissionRequest {
+            request_id: AgentRequestId(format!("r{n}")),
+            call_id: format!("c{n}"),
+            tool: "Bash".into(),
+            input: raw("{}"),
+            sub_agent: None,
+            reason: None,
+            display: ToolDisplay::default(),
+        };
+        assert_eq!(
+            desk.add_permission(asked, None, ToolCallOptions::default()).is_some(),
+            n < super::MAX_PENDING_REQUESTS
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! What a person can choose when a call waits.
+
+use ahp_types::state::{ConfirmationOption, ConfirmationOptionKind};
+use hostler_rules::{Rule, RuleSuggestion};
+
+/// How far a choice reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RuleLifetime {
+    /// As long as the session lives.
+    Session,
+    /// For ever, for all sessions in the working directory.
+    Permanent,
+}
+
+/// One choice.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolCallOption {
+    option: ConfirmationOption,
+    rules: Option<(RuleLifetime, Vec<Rule>)>,
+}
+
+/// What a person can choose about one call.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ToolCallOptions(Vec<ToolCallOption>);
+
+impl ToolCallOptions {
+    /// From the rules that would have let the call pass, the narrowest first, as rules of the session and of the
+    /// working directory.
+    pub(crate) fn new(session: &[RuleSuggestion], always: &[RuleSuggestion]) -> Self {
+        let mut choices = vec![option_without_rules("allow-once", "Allow once", ConfirmationOptionKind::Approve, 0)];
+        let narrowest = session.iter().take(1).map(|suggestion| {
+            let label = format!("Allow {} in this session", format_rules(&suggestion.rules));
+            option_with_rules("allow-session".to_owned(), label, RuleLifetime::Session, &suggestion.rules)
+        });
+        choices.extend(narrowest);
+        choices.extend(always.iter().enumerate().map(|(at, suggestion)| {
+            let label = format!("Always allow {} in this folder", format_rules(&suggestion.rules));
+            option_with_rules(format!("allow-always-{}", at + 1), label, RuleLifetime::Permanent, &suggestion.rules)
+        }));
+        choices.push(option_without_rules("deny", "Deny", ConfirmationOptionKind::Deny, 2));
+        choices.push(option_without_rules(
+            "deny-tell",
+            "Deny, and say what to do instead",
+            ConfirmationOptionKind::Deny,
+            2,
+        ));
+        Self(choices)
+    }
+
+    pub(super) fn to_confirmation_options(&self) -> Vec<ConfirmationOption> {
+        self.0.iter().map(|choice| choice.option.clone()).collect()
+    }
+
+    pub(super) fn find(&self, id: &str) -> Result<&ToolCallOption, String> {
+        let found = self.0.iter().find(|choice| choice.option.id == id);
+        found.ok_or_else(|| format!("there is no option {id:?}"))
+    }
+}
+
+impl ToolCallOption {
+    pub(super) fn is_approval(&self) -> bool {
+        self.option.kind == ConfirmationOptionKind::Approve
+    }
+
+    pub(super) fn rules(&self) -> Option<(RuleLifetime, Vec<Rule>)> {
+        self.rules.clone()
+    }
+}
+
+fn option_without_rules(id: &str, label: &str, kind: ConfirmationOptionKind, group: i64) -> ToolCallOption {
+    let option = ConfirmationOption { id: id.to_owned(), label: label.to_owned(), kind, group: Some(group) };
+    ToolCallOption { option, rules: None }
+}
+
+fn option_with_rules(id: String, label: String, reach: RuleLifetime, rules: &[Rule]) -> ToolCallOption {
+    let option = ConfirmationOption { id, label, kind: ConfirmationOptionKind::Approve, group: Some(1) };
+    ToolCallOption { option, rules: Some((reach, rules.to_vec())) }
+}
+
+fn format_rules(rules: &[Rule]) -> String {
+    rules.iter().map(|rule| format!("`{rule}`")).collect::<Vec<_>>().join(" and ")
+}

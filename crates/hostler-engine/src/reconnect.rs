@@ -1,0 +1,265 @@
+//! Clients that come back: presence, what they missed, and dispatches that they repeat.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use hostler_store::{Batch, BatchDurability, JournalRow, PublishedAction, StoredClient};
+use tokio::sync::oneshot;
+
+use crate::actor::SessionInput;
+use crate::broadcaster::{Delivery, Subscriber};
+use crate::client_registry::JournaledDispatches;
+use crate::clock::ClockExt as _;
+use crate::host::Host;
+use crate::session::Dispatch;
+use crate::{EngineError, uri};
+
+/// How much a replay may hold, by the envelopes' size in memory: beyond that a snapshot is smaller, and fits into the
+/// message limits that clients have.
+const MAX_REPLAY_BYTES: usize = 16 * 1024 * 1024;
+
+/// How a client that came back is made whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReconnectOutcome {
+    /// What it missed is in its queue. If that turns out to reach back too far, it is told so there.
+    Replay {
+        /// The channels that it hears again.
+        channels: Vec<String>,
+        /// The channels that are gone.
+        missing: Vec<String>,
+    },
+    /// It has to subscribe to these channels anew.
+    Snapshots {
+        /// The channels that are there.
+        channels: Vec<String>,
+        /// The channels that are gone.
+        missing: Vec<String>,
+    },
+}
+
+/// A connection of a client, for as long as it lasts. If it was the last one and none follows, the client leaves its
+/// sessions.
+#[must_use = "a presence that is dropped is over"]
+pub struct PresenceGuard {
+    host: Arc<Host>,
+    client: String,
+}
+
+impl Drop for PresenceGuard {
+    fn drop(&mut self) {
+        self.host.disconnect_client(&self.client);
+    }
+}
+
+impl Host {
+    /// A connection of a client begins.
+    pub(crate) async fn connect_client(self: &Arc<Self>, client: &str, memo: &str) -> PresenceGuard {
+        let seen_ms = self.clock.now_ms();
+        self.broadcaster.clients.connect(client, memo, seen_ms);
+        let presence = PresenceGuard { host: Arc::clone(self), client: client.to_owned() };
+        let row = StoredClient { id: client.to_owned(), client_metadata: memo.to_owned(), last_seen_ms: seen_ms };
+        let batch = Batch::new(None, BatchDurability::Stream).client(row);
+        if let Err(error) = self.store.sequencer().submit(batch).await {
+            tracing::debug!(%error, "a client came too late");
+        }
+        presence
+    }
+
+    /// A connection of a client ended. If it was the last one and none follows, the client leaves its sessions.
+    fn disconnect_client(self: &Arc<Self>, client: &str) {
+        let left = self.broadcaster.clients.disconnect(client, self.clock.now_ms(), self.clock.monotonic());
+        if !left || self.stop.is_cancelled() {
+            return;
+        }
+        let (host, client) = (Arc::clone(self), client.to_owned());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = host.clock.sleep(host.client_absence_timeout) => {}
+                () = host.stop.cancelled() => return,
+            }
+            if host.broadcaster.clients.away_since(&client).is_some() {
+                let handles: Vec<_> = host.sessions().live.values().cloned().collect();
+                for handle in handles {
+                    let _ = handle.send(SessionInput::ClientReconnectTimeout(client.clone())).await;
+                }
+            }
+        });
+    }
+
+    /// A client came back without some of the sessions that it was part of: it has left those.
+    async fn leave_unlisted_sessions(&self, client: &str, channels: &[String]) {
+        // As long as another connection of the client is there, it may be that one's.
+        if !self.broadcaster.clients.has_sessions_to_leave(client) {
+            return;
+        }
+        let kept: HashSet<String> = channels.iter().filter_map(|channel| uri::session_of(channel)).collect();
+        let live: Vec<_> = {
+            let sessions = self.sessions();
+            let others = sessions.live.iter().filter(|(session, _)| !kept.contains(&***session));
+            others.map(|(_, handle)| handle.clone()).collect()
+        };
+        for handle in live {
+            let _ = handle.send(SessionInput::ClientLeft(client.to_owned())).await;
+        }
+    }
+
+    /// A client no longer hears a session: it has left it, unless another connection of its is there.
+    pub(crate) async fn leave_session(&self, client: &str, session: &str) {
+        let handle = self.sessions().live.get(session).cloned();
+        if let Some(handle) = handle.filter(|_| self.broadcaster.clients.has_at_most_one_connection(client)) {
+            let _ = handle.send(SessionInput::ClientLeft(client.to_owned())).await;
+        }
+    }
+
+    /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
+    ///
+    /// # Errors
+    /// [`EngineError::ClientUnknown`] if nobody of that name was here lately.
+    pub(crate) async fn reconnect(
+        self: &Arc<Self>,
+        client: &str,
+        last_seen: u64,
+        channels: &[String],
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<ReconnectOutcome, EngineError> {
+        if !self.broadcaster.clients.contains(client) {
+            return Err(EngineError::ClientUnknown);
+        }
+        self.leave_unlisted_sessions(client, channels).await;
+        subscriber.inherit_turn_windows(&self.broadcaster.clients.turn_windows(client));
+        let (mut there, mut missing) = (Vec::new(), Vec::new());
+        for channel in channels {
+            let list = if self.channel_exists(channel).await { &mut there } else { &mut missing };
+            if !list.contains(channel) {
+                list.push(channel.clone());
+            }
+        }
+        if let Some(earlier) = self.load_missed_envelopes(last_seen, &there).await? {
+            let live = last_seen.max(self.store.sequence_at_start().base_seq);
+            self.deliver_replay(&there, live, earlier, subscriber.clone(), token).await?;
+            return Ok(ReconnectOutcome::Replay { channels: there, missing });
+        }
+        Ok(ReconnectOutcome::Snapshots { channels: there, missing })
+    }
+
+    async fn channel_exists(self: &Arc<Self>, channel: &str) -> bool {
+        if channel == uri::ROOT_CHANNEL_URI
+            || self.resources.watches.contains(channel)
+            || self.terminals.contains(channel)
+        {
+            return true;
+        }
+        let Some(session) = uri::session_of(channel) else { return false };
+        let Some(handle) = self.load_session(&session).await else { return false };
+        let (reply, answer) = oneshot::channel();
+        handle.send(SessionInput::HasChannel(channel.to_owned(), reply)).await.is_ok() && answer.await.unwrap_or(false)
+    }
+
+    /// What happened on some channels between a client's last number and this life; `None` if that is not known exactly
+    /// and the client needs snapshots.
+    async fn load_missed_envelopes(
+        &self,
+        last_seen: u64,
+        channels: &[String],
+    ) -> Result<Option<Vec<Arc<PublishedAction>>>, EngineError> {
+        let life = self.store.sequence_at_start();
+        if last_seen > self.store.sequencer().current_seq() {
+            return Ok(None);
+        }
+        if last_seen >= life.base_seq {
+            return Ok((last_seen >= self.broadcaster.replay_floor(channels)).then(Vec::new));
+        }
+        // The client saw numbers that never became durable, or this life alone is more than is held.
+        if last_seen > life.last_durable_seq || self.broadcaster.replay_floor(channels) > life.base_seq {
+            return Ok(None);
+        }
+        let missed = self.store.missed_actions(last_seen, life.base_seq, channels.to_vec()).await?;
+        let Some(rows) = missed else { return Ok(None) };
+        let mut missed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let JournalRow::Action { seq, channel, json, origin } = row else { continue };
+            let Ok(action) = serde_json::from_str(&json) else { return Ok(None) };
+            missed.push(Arc::new(PublishedAction::from_journal(seq, channel.into(), action, json.into(), origin)));
+        }
+        Ok(Some(missed))
+    }
+
+    /// Subscribes to all channels and puts what was missed into the queue, at one number.
+    async fn deliver_replay(
+        self: &Arc<Self>,
+        channels: &[String],
+        after: u64,
+        mut missed: Vec<Arc<PublishedAction>>,
+        subscriber: Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        let channels: HashSet<Arc<str>> = channels.iter().map(|channel| channel.as_str().into()).collect();
+        let host = Arc::clone(self);
+        let marker = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
+            let missed = host.broadcaster.replay(after, &channels).map(|recent| {
+                missed.extend(recent);
+                missed
+            });
+            let missed = missed
+                .filter(|missed| missed.iter().map(|item| item.memory_bytes()).sum::<usize>() <= MAX_REPLAY_BYTES);
+            let whole = missed.is_some();
+            if subscriber.deliver(Delivery::Replay { token, missed }) && whole {
+                for channel in &channels {
+                    host.broadcaster.subscribe(channel, &subscriber);
+                }
+            }
+        });
+        self.store.sequencer().submit(marker).await?;
+        Ok(())
+    }
+
+    /// Answers a dispatch that was answered before with its first envelope, to the asking connection only.
+    pub(crate) async fn answer_duplicate_dispatch(&self, dispatch: &Dispatch) -> bool {
+        let Some(original) = self.find_original_answer(dispatch).await else { return false };
+        if let Some(from) = &dispatch.subscriber {
+            from.deliver(Delivery::Envelope(original));
+        }
+        true
+    }
+
+    async fn find_original_answer(&self, dispatch: &Dispatch) -> Option<Arc<PublishedAction>> {
+        let (client, seq) = (&dispatch.client_id, dispatch.client_seq);
+        let found = match self.broadcaster.clients.find_answer(client, seq) {
+            Some(found) => found,
+            None if self.is_possibly_journaled(client, seq).await => {
+                let row = self.store.dispatched_action(client, seq).await.ok()??;
+                let JournalRow::Action { seq, channel, json, origin } = row else { return None };
+                let action = serde_json::from_str(&json).ok()?;
+                Arc::new(PublishedAction::from_journal(seq, channel.into(), action, json.into(), origin))
+            }
+            None => return None,
+        };
+        // Some clients use one number for many dispatches: then only the same wish is a repetition.
+        let same = *found.channel == *dispatch.channel && (seq > 0 || *found.action == dispatch.action);
+        let same_kind = std::mem::discriminant(&*found.action) == std::mem::discriminant(&dispatch.action);
+        (same && same_kind).then_some(found)
+    }
+
+    /// Whether the client may have used this number in an earlier life. One look tells for all numbers that follow, so
+    /// that a client which came back does not wait for the disk each time.
+    async fn is_possibly_journaled(&self, client: &str, seq: i64) -> bool {
+        match self.broadcaster.clients.journaled_dispatches(client) {
+            JournaledDispatches::None => false,
+            JournaledDispatches::UpTo(last) => seq <= last,
+            JournaledDispatches::Unknown => match self.store.last_dispatch_seq(client).await {
+                Ok(last) => {
+                    self.broadcaster.clients.set_journaled_dispatches(
+                        client,
+                        last.map_or(JournaledDispatches::None, JournaledDispatches::UpTo),
+                    );
+                    last.is_some_and(|last| seq <= last)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a client's earlier dispatches could not be looked up");
+                    true
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! The gate of a session: decides on every tool call, at once, from the rules, the permission mode and the directory.
+//!
+//! What it knows can be changed at any moment and holds from the next call on. While a change of the mode is under way
+//! the strictest of all modes that have to do with it holds.
+
+mod input_summary;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use hostler_driver::{Clock, FolderRule, GateDecision, GatedCall, PermissionGate};
+use hostler_rules::{
+    Decision, DecisionOutcome, DecisionReason, DiskResolver, Effect, PermissionMode, Rule, RuleScope, RuleSet,
+    RuleSetError, RuleStore, RuleStoreSnapshot, RuleSuggestion, ToolUse, decide_or_ask, explain, find_plan_file,
+    suggest_additional_rules,
+};
+use hostler_store::AuditEntry;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+pub(crate) use self::input_summary::summarize_input;
+use crate::clock::ClockExt as _;
+
+/// How many decisions may wait to be written down. When the log is that far behind, nothing runs.
+pub(crate) const MAX_UNWRITTEN_DECISIONS: usize = 1024;
+
+/// How many questions are remembered, so that asking about one call twice is one line in the log.
+const MAX_REMEMBERED_CALLS: usize = 256;
+
+const UNREADABLE_INPUT_REASON: &str = "The host could not read the call's input, so it did not run.";
+const AUDIT_UNAVAILABLE_REASON: &str =
+    "The host cannot write down what is decided, so nothing may run; try again later.";
+
+/// What the gate of a session decides by.
+#[derive(Debug)]
+struct GatePolicy {
+    mode: PermissionMode,
+    /// The mode that a person chose last. What the agent does on its own is never looser than this.
+    chosen_mode: PermissionMode,
+    /// The modes that are about to hold, one after the other.
+    pending_modes: VecDeque<PermissionMode>,
+    /// The session's own rules.
+    session_rules: RuleSet,
+    /// The rules of the folder, if its configuration is applied.
+    folder_rules: Result<RuleSet, RuleSetError>,
+    /// All rules that hold, and for which page of the book that is true.
+    merged_rules: Option<(u64, Result<Arc<RuleSet>, RuleSetError>)>,
+}
+
+/// Where a session works.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GateDirectories {
+    /// The working directory.
+    pub(crate) working_directory: PathBuf,
+    /// The user's home directory.
+    pub(crate) home: Option<PathBuf>,
+    /// Where the agent writes its own plans.
+    pub(crate) plans_directory: Option<PathBuf>,
+    /// The host's own directories, which no mode but bypass touches without a question.
+    pub(crate) host_directories: Vec<PathBuf>,
+}
+
+/// The gate. Shared by the session's actor and the driver.
+#[derive(Debug)]
+pub(crate) struct SessionGate {
+    gate_directories: GateDirectories,
+    rule_store: Arc<RuleStore>,
+    policy: RwLock<GatePolicy>,
+    audit_log: mpsc::Sender<AuditEntry>,
+    clock: Arc<dyn Clock>,
+    asked_calls: Mutex<VecDeque<String>>,
+    /// The directories that recent calls run in, by the calls' ids. Later questions about a call do not name it again.
+    call_directories: Mutex<VecDeque<(String, PathBuf)>>,
+    /// The plan that was written last.
+    last_plan: Mutex<Option<PathBuf>>,
+}
+
+/// A decision, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ExplainedDecision {
+    pub(crate) decision: GateDecision,
+    /// `rule` or `mode`.
+    pub(crate) decided_by: &'static str,
+    /// The reasons, in sentences.
+    pub(crate) reason: String,
+}
+
+impl SessionGate {
+    /// A gate, and where its decisions arrive to be written down.
+    pub(crate) fn new(
+        places: GateDirectories,
+        book: Arc<RuleStore>,
+        mode: PermissionMode,
+        rules: RuleSet,
+        clock: Arc<dyn Clock>,
+    ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
+        let (log, decisions) = mpsc::channel(MAX_UNWRITTEN_DECISIONS);
+        let folder = Ok(RuleSet::default());
+        let policy = RwLock::new(GatePolicy {
+            mode,
+            chosen_mode: mode,
+            pending_modes: VecDeque::new(),
+            session_rules: rules,
+            folder_rules: folder,
+            merged_rules: None,
+        });
+        let (asked, plan, directories) = (Mutex::default(), Mutex::default(), Mutex::default());
+        (
+            Arc::new(Self {
+                gate_directories: places,
+                rule_store: book,
+                policy,
+                audit_log: log,
+                clock,
+                asked_calls: asked,
+                call_directories: directories,
+                last_plan: plan,
+            }),
+            decisions,
+        )
+    }
+
+    fn update_policy<T>(&self, change: impl FnOnce(&mut GatePolicy) -> T) -> T {
+        change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A person has chosen another mode. Changes that are under way go on.
+    pub(crate) fn set_mode(&self, mode: PermissionMode) {
+        self.update_policy(|policy| (policy.mode, policy.chosen_mode) = (mode, mode));
+    }
+
+    /// The agent works under another mode on its own. The stricter of this mode and the chosen one holds.
+    pub(crate) fn follow_agent_mode(&self, mode: PermissionMode) {
+        self.update_policy(|policy| policy.mode = mode);
+    }
+
+    /// The mode that a person chose last.
+    pub(crate) fn chosen_mode(&self) -> PermissionMode {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).chosen_mode
+    }
+
+    /// From now on the strictest of the session's mode and all that are about to hold holds.
+    pub(crate) fn begin_mode_change(&self, mode: PermissionMode) {
+        self.update_policy(|policy| policy.pending_modes.push_back(mode));
+    }
+
+    /// The change that began first has come about.
+    pub(crate) fn finish_mode_change(&self) {
+        self.update_policy(|policy| {
+            if let Some(mode) = policy.pending_modes.pop_front() {
+                (policy.mode, policy.chosen_mode) = (mode, mode);
+            }
+        });
+    }
+
+    /// The change that began first does not come about.
+    pub(crate) fn abandon_mode_change(&self) {
+        self.update_policy(|policy| policy.pending_modes.pop_front());
+    }
+
+    /// Adds rules of the session.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(crate) fn add_session_rules(&self, rules: &[Rule]) -> Result<(), RuleSetError> {
+        self.update_policy(|policy| {
+            policy.merged_rules = None;
+            rules.iter().try_for_each(|rule| policy.session_rules.add(rule.clone()).map(drop))
+        })
+    }
+
+    /// These are the rules of the folder from now on. If there are too many, every call is asked about.
+    pub(crate) fn set_folder_rules(&self, rules: &[FolderRule]) {
+        let parsed = rules.iter().filter_map(|rule| {
+            let effect = match rule.effect.as_str() {
+                "allow" => Effect::Allow,
+                "ask" => Effect::Ask,
+                "deny" => Effect::Deny,
+                _ => return None,
+            };
+            let parsed = Rule::parse(effect, RuleScope::Workspace, &rule.pattern);
+            parsed.inspect_err(|error| tracing::warn!(%error, "a permission rule of a folder was left out")).ok()
+        });
+        let mut set = RuleSet::default();
+        let folder = parsed.into_iter().try_for_each(|rule| set.add(rule).map(drop)).map(|()| set);
+        self.update_policy(|policy| (policy.folder_rules, policy.merged_rules) = (folder, None));
+    }
+
+    /// What the gate says about a call, without writing it down. A call without an id runs in the session's directory.
+    pub(crate) fn evaluate(&self, id: Option<&str>, tool: &str, input: &str) -> ExplainedDecision {
+        match self.parse_call(id, tool, input) {
+            Some(call) => self.evaluate_call(&call),
+            None => ExplainedDecision {
+                decision: GateDecision::Deny(UNREADABLE_INPUT_REASON.to_owned()),
+                decided_by: "host",
+                reason: UNREADABLE_INPUT_REASON.to_owned(),
+            },
+        }
+    }
+
+    /// The narrow rules that would have let a call pass.
+    pub(crate) fn suggest_rules(&self, id: &str, tool: &str, input: &str, scope: RuleScope) -> Vec<RuleSuggestion> {
+        let Some(call) = self.parse_call(Some(id), tool, input) else { return Vec::new() };
+        match self.merged_rules(&self.rule_store.snapshot()).0 {
+            Some(Ok(rules)) => suggest_additional_rules(&rules, &call, scope, &DiskResolver),
+            Some(Err(_)) | None => Vec::new(),
+        }
+    }
+
+    /// The directory that the session works in.
+    pub(crate) fn working_directory(&self) -> &Path {
+        &self.gate_directories.working_directory
+    }
+
+    /// The plan that the agent wrote last, if it wrote one.
+    pub(crate) fn last_plan(&self) -> Option<PathBuf> {
+        self.last_plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes the directory that a call runs in.
+    fn remember_call_directory(&self, call: &GatedCall<'_>) {
+        let Some(directory) = call.cwd else { return };
+        let mut known = self.call_directories.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(id, _)| id != call.call_id);
+        known.push_back((call.call_id.to_owned(), directory.to_owned()));
+        if known.len() > MAX_REMEMBERED_CALLS {
+            known.pop_front();
+        }
+    }
+
+    fn call_directory(&self, id: Option<&str>) -> PathBuf {
+        let known = self.call_directories.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|(known, _)| Some(known.as_str()) == id);
+        found.map_or_else(|| self.gate_directories.working_directory.clone(), |(_, directory)| directory.clone())
+    }
+
+    fn parse_call(&self, id: Option<&str>, tool: &str, input: &str) -> Option<ToolUse> {
+        let input: Value = serde_json::from_str(input).ok().filter(Value::is_object)?;
+        let call = ToolUse::new(tool, input, self.call_directory(id))
+            .with_workspace(&self.gate_directories.working_directory)
+            .with_host_directories(self.gate_directories.host_directories.iter().cloned());
+        Some(match &self.gate_directories.home {
+            Some(home) => call.with_home(home),
+            None => call,
+        })
+    }
+
+    /// Why not even a person may do it: a rule denies it, or could deny what it turns out to be, or nobody knows the rules.
+    pub(crate) fn user_command_denial(&self, tool: &str, input: &str) -> Option<String> {
+        let Some(call) = self.parse_call(None, tool, input) else { return Some(UNREADABLE_INPUT_REASON.to_owned()) };
+        let page = self.rule_store.snapshot();
+        let rules = match self.merged_rules(&page).0 {
+            Some(Ok(rules)) => rules,
+            Some(Err(error)) => return Some(error.to_string()),
+            None => return Some("The rules are not known.".to_owned()),
+        };
+        // Of all modes this one adds nothing of its own.
+        let decision = decide_or_ask(&rules, PermissionMode::Bypass, &call, None, &DiskResolver);
+        let denies =
+            |why: &DecisionReason| matches!(why, DecisionReason::Rule { rule, .. } if rule.effect == Effect::Deny);
+        if decision.reasons.iter().any(denies) { Some(explain_decision(&decision)) } else { page.read_error }
+    }
+
+    /// What a page and the session itself say, and the modes that hold.
+    fn merged_rules(
+        &self,
+        page: &RuleStoreSnapshot,
+    ) -> (Option<Result<Arc<RuleSet>, RuleSetError>>, Vec<PermissionMode>) {
+        self.update_policy(|policy| {
+            let fresh = policy.merged_rules.as_ref().is_some_and(|(version, _)| *version == page.version);
+            if !fresh {
+                let joined = page.rules_for(&self.gate_directories.working_directory).and_then(|mut rules| {
+                    rules.merge(policy.folder_rules.as_ref().map_err(Clone::clone)?)?;
+                    rules.merge(&policy.session_rules)?;
+                    Ok(Arc::new(rules))
+                });
+                policy.merged_rules = Some((page.version, joined));
+            }
+            let followed = (policy.chosen_mode != policy.mode).then_some(policy.chosen_mode);
+            let modes =
+                std::iter::once(policy.mode).chain(followed).chain(policy.pending_modes.iter().copied()).collect();
+            (policy.merged_rules.as_ref().map(|(_, rules)| rules.clone()), modes)
+        })
+    }
+
+    fn evaluate_call(&self, call: &ToolUse) -> ExplainedDecision {
+        let page = self.rule_store.snapshot();
+        let (rules, modes) = self.merged_rules(&page);
+        let rules = match rules {
+            Some(Ok(rules)) => rules,
+            Some(Err(error)) => return ask_because(error.to_string()),
+            None => return ask_because("The rules are not known.".to_owned()),
+        };
+        let plans = self.gate_directories.plans_directory.as_deref();
+        let rulings = modes.into_iter().map(|mode| evaluate_in_mode(&rules, mode, call, plans));
+        let strictest = rulings.max_by_key(|ruling| severity(&ruling.decision));
+        let ruling = strictest.unwrap_or_else(|| ask_because("The mode is not known.".to_owned()));
+        match page.read_error {
+            Some(problem) if ruling.decision == GateDecision::Allow => ask_because(problem),
+            _ => ruling,
+        }
+    }
+
+    /// The file of the agent's own plans that a call is about.
+    fn plan_file(&self, call: &ToolUse) -> Option<PathBuf> {
+        find_plan_file(call, self.gate_directories.plans_directory.as_ref()?, &DiskResolver)
+    }
+
+    /// `false` if the log is too far behind.
+    fn write_audit(&self, call: &GatedCall<'_>, ruling: &ExplainedDecision) -> bool {
+        if ruling.decision == GateDecision::Ask {
+            let mut asked = self.asked_calls.lock().unwrap_or_else(PoisonError::into_inner);
+            if asked.iter().any(|known| known == call.call_id) {
+                return true;
+            }
+            asked.push_back(call.call_id.to_owned());
+            if asked.len() > MAX_REMEMBERED_CALLS {
+                asked.pop_front();
+            }
+        }
+        let entry = AuditEntry {
+            at_ms: self.clock.now_ms(),
+            decided_by: ruling.decided_by.to_owned(),
+            tool_call_id: call.call_id.to_owned(),
+            tool: call.tool.to_owned(),
+            input: summarize_input(call.input.get()),
+            sub_agent: call.sub_agent.map(str::to_owned),
+            decision: decision_name(&ruling.decision).to_owned(),
+            reason: Some(ruling.reason.clone()),
+        };
+        self.audit_log.try_send(entry).is_ok()
+    }
+}
+
+impl PermissionGate for SessionGate {
+    fn decide(&self, call: &GatedCall<'_>) -> GateDecision {
+        self.remember_call_directory(call);
+        let ruling = self.evaluate(Some(call.call_id), call.tool, call.input.get());
+        if !self.write_audit(call, &ruling) {
+            tracing::error!("the audit log is too far behind; a call was refused");
+            return GateDecision::Deny(AUDIT_UNAVAILABLE_REASON.to_owned());
+        }
+        if ruling.decision == GateDecision::Allow
+            && call.tool != "Read"
+            && let Some(file) =
+                self.parse_call(Some(call.call_id), call.tool, call.input.get()).and_then(|call| self.plan_file(&call))
+        {
+            *self.last_plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        }
+        ruling.decision
+    }
+}
+
+/// The decision in one mode.
+fn evaluate_in_mode(rules: &RuleSet, mode: PermissionMode, call: &ToolUse, plans: Option<&Path>) -> ExplainedDecision {
+    let decision = decide_or_ask(rules, mode, call, plans, &DiskResolver);
+    let who = if decision.is_by_rule() { "rule" } else { "mode" };
+    let why = explain_decision(&decision);
+    match decision.outcome {
+        DecisionOutcome::Allow => ExplainedDecision { decision: GateDecision::Allow, decided_by: who, reason: why },
+        DecisionOutcome::Ask | DecisionOutcome::Undecided => {
+            ExplainedDecision { decision: GateDecision::Ask, decided_by: who, reason: why }
+        }
+        DecisionOutcome::Deny => {
+            ExplainedDecision { decision: GateDecision::Deny(why.clone()), decided_by: who, reason: why }
+        }
+    }
+}
+
+/// The reasons, in sentences. What no rule speaks of is told by the call itself, and not repeated.
+fn explain_decision(decision: &Decision) -> String {
+    let unspoken = decision.reasons.iter().any(|why| matches!(why, DecisionReason::NoRule { .. }));
+    match decision.outcome {
+        DecisionOutcome::Deny if unspoken => "Nobody is asked in this session, and no rule allows it.".to_owned(),
+        _ if unspoken => "No rule decides it.".to_owned(),
+        _ => explain(decision).join(" "),
+    }
+}
+
+fn ask_because(why: String) -> ExplainedDecision {
+    ExplainedDecision { decision: GateDecision::Ask, decided_by: "mode", reason: why }
+}
+
+fn severity(gate: &GateDecision) -> u8 {
+    match gate {
+        GateDecision::Allow => 0,
+        GateDecision::Ask => 1,
+        GateDecision::Deny(_) => 2,
+    }
+}
+
+fn decision_name(gate: &GateDecision) -> &'static str {
+    match gate {
+        GateDecision::Allow => "allow",
+        GateDecision::Ask => "ask",
+        GateDecision::Deny(_) => "deny",
+    }
+}
+
+#[cfg(test)]
+mod tests;

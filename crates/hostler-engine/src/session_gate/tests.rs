@@ -1,0 +1,177 @@
+//! The gate never says yes to what neither a rule nor the mode allows, whatever changes meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hostler_driver::{GateDecision, GatedCall, PermissionGate as _};
+use hostler_rules::{Effect, PermissionMode, Rule, RuleScope, RuleSet, RuleStore};
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+
+use super::{GateDirectories, SessionGate};
+use crate::clock::SystemClock;
+
+const MODES: [PermissionMode; 5] = [
+    PermissionMode::Default,
+    PermissionMode::AcceptEdits,
+    PermissionMode::Plan,
+    PermissionMode::Bypass,
+    PermissionMode::DontAsk,
+];
+
+/// A command that changes something, and a rule for it.
+const COMMANDS: [&str; 3] = ["git push", "touch made", "rm -rf x"];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Mode(usize),
+    Begin(usize),
+    Finish,
+    Abandon,
+    Allow(usize),
+    Call(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..MODES.len()).prop_map(Step::Mode),
+        (0..MODES.len()).prop_map(Step::Begin),
+        Just(Step::Finish),
+        Just(Step::Abandon),
+        (0..COMMANDS.len()).prop_map(Step::Allow),
+        (0..COMMANDS.len()).prop_map(Step::Call),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn a_command_passes_only_by_a_rule_or_where_permissions_are_skipped(
+        steps in prop::collection::vec(step(), 1..40)
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let book = Arc::new(RuleStore::open(dir.path()).unwrap());
+        let work = dir.path().to_owned();
+        let places = GateDirectories { working_directory: work, ..GateDirectories::default() };
+        let (gate, mut log) = SessionGate::new(places, book, PermissionMode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
+        let (mut mode, mut next, mut allowed) = (PermissionMode::Default, VecDeque::new(), Vec::new());
+        for (at, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Mode(n) => {
+                    mode = MODES[n];
+                    gate.set_mode(mode);
+                }
+                Step::Begin(n) => {
+                    next.push_back(MODES[n]);
+                    gate.begin_mode_change(MODES[n]);
+                }
+                Step::Finish => {
+                    mode = next.pop_front().unwrap_or(mode);
+                    gate.finish_mode_change();
+                }
+                Step::Abandon => {
+                    next.pop_front();
+                    gate.abandon_mode_change();
+                }
+                Step::Allow(n) => {
+                    let rule = Rule::parse(Effect::Allow, RuleScope::Session, &format!("Bash({})", COMMANDS[n])).unwrap();
+                    gate.add_session_rules(&[rule]).unwrap();
+                    allowed.push(n);
+                }
+                Step::Call(n) => {
+                    let input = serde_json::json!({ "command": COMMANDS[n] }).to_string();
+                    let input = RawValue::from_string(input).unwrap();
+                    let id = format!("c{at}");
+                    let call = GatedCall { call_id: &id, tool: "Bash", input: &input, sub_agent: None, cwd: None };
+                    let said = gate.decide(&call);
+                    let passes = |mode: PermissionMode| mode == PermissionMode::Bypass || (mode != PermissionMode::Plan && allowed.contains(&n));
+                    let may = passes(mode) && next.iter().copied().all(passes);
+                    prop_assert_eq!(said == GateDecision::Allow, may, "{:?} {:?} {:?}: {:?}", mode, next, COMMANDS[n], said);
+                    if mode == PermissionMode::Plan || next.contains(&PermissionMode::Plan) {
+                        prop_assert!(matches!(said, GateDecision::Deny(_)), "a plan changes nothing");
+                    }
+                    prop_assert!(log.try_recv().is_ok(), "it is written down");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_passes_once_the_log_is_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let book = Arc::new(RuleStore::open(dir.path()).unwrap());
+    let places = GateDirectories { working_directory: dir.path().to_owned(), ..GateDirectories::default() };
+    let (gate, _log) =
+        SessionGate::new(places, book, PermissionMode::Bypass, RuleSet::default(), Arc::new(SystemClock::default()));
+    let input = RawValue::from_string("{}".to_owned()).unwrap();
+    let call = GatedCall { call_id: "c", tool: "TodoWrite", input: &input, sub_agent: None, cwd: None };
+    for _ in 0..super::MAX_UNWRITTEN_DECISIONS {
+        assert_eq!(gate.decide(&call), GateDecision::Allow);
+    }
+    assert!(matches!(gate.decide(&call), GateDecision::Deny(_)));
+}
+
+#[test]
+fn planning_writes_the_plan_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (work, plans) = (dir.path().join("project"), dir.path().join("plans"));
+    for made in [&work, &plans] {
+        std::fs::create_dir(made).unwrap();
+    }
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(work.join("a.md"), plans.join("link.md")).unwrap();
+    let book = Arc::new(RuleStore::open(dir.path()).unwrap());
+    let places = GateDirectories {
+        working_directory: work.clone(),
+        home: None,
+        plans_directory: Some(plans.clone()),
+        host_directories: Vec::new(),
+    };
+    let (gate, _log) =
+        SessionGate::new(places, book, PermissionMode::Plan, RuleSet::default(), Arc::new(SystemClock::default()));
+    let write = |file: &std::path::Path| {
+        let input = serde_json::json!({ "file_path": file, "content": "x" }).to_string();
+        let input = RawValue::from_string(input).unwrap();
+        gate.decide(&GatedCall { call_id: "c", tool: "Write", input: &input, sub_agent: None, cwd: None })
+    };
+    for other in [work.join("a.md"), plans.join("link.md"), plans.join("run.sh"), plans.join("../project/a.md")] {
+        assert!(matches!(write(&other), GateDecision::Deny(_)), "{}", other.display());
+    }
+    assert_eq!(gate.last_plan(), None);
+    assert_eq!(write(&plans.join("mine.md")), GateDecision::Allow);
+    assert_eq!(gate.last_plan(), Some(plans.canonicalize().unwrap().join("mine.md")));
+    gate.set_mode(PermissionMode::Default);
+    assert_eq!(write(&plans.join("mine.md")), GateDecision::Ask, "who does not plan has no business there");
+}
+
+#[test]
+fn the_directory_of_the_call_decides_and_is_remembered_for_later_questions() {
+    let dir = tempfile::tempdir().unwrap();
+    let (work, state) = (dir.path().join("project"), dir.path().join("state"));
+    std::fs::create_dir_all(work.join("sub")).unwrap();
+    let book = Arc::new(RuleStore::open(dir.path()).unwrap());
+    let places = GateDirectories {
+        working_directory: work.clone(),
+        host_directories: vec![work.join("own"), state],
+        ..GateDirectories::default()
+    };
+    let (gate, _log) =
+        SessionGate::new(places, book, PermissionMode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
+    let decide = |id: &str, line: &str, cwd: Option<&std::path::Path>| {
+        let input = RawValue::from_string(serde_json::json!({ "command": line }).to_string()).unwrap();
+        let said = gate.decide(&GatedCall { call_id: id, tool: "Bash", input: &input, sub_agent: None, cwd });
+        assert_eq!(said, gate.evaluate(Some(id), "Bash", input.get()).decision, "asked again");
+        said
+    };
+    assert_eq!(decide("a", "cat ../a.txt", Some(&work.join("sub"))), GateDecision::Allow);
+    assert_eq!(decide("b", "cat ../a.txt", Some(&work)), GateDecision::Ask);
+    assert_eq!(decide("c", "cat ../a.txt", None), GateDecision::Ask, "the session's directory");
+    assert_eq!(decide("d", "cat a.txt", Some(dir.path())), GateDecision::Ask, "the shell has left the project");
+    assert_eq!(decide("a", "cat ../a.txt", None), GateDecision::Allow, "the request that follows its hook");
+    assert_eq!(decide("e", "cat own/secret", Some(&work)), GateDecision::Ask, "the host's own");
+    assert_eq!(decide("f", "cat own.txt", Some(&work)), GateDecision::Allow);
+    let suggested = gate.suggest_rules("a", "Bash", r#"{"command":"ls | wc -l && make"}"#, RuleScope::Session);
+    let texts: Vec<String> = suggested.iter().flat_map(|one| &one.rules).map(ToString::to_string).collect();
+    assert_eq!(texts, ["Bash(make)"], "only what is missing");
+}

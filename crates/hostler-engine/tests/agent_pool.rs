@@ -1,0 +1,105 @@
+//! The fleet with fake agents and a clock in the test's hands: idle windows, caps, agents that are opened ahead.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+#[path = "agent_pool/idle_timeout.rs"]
+mod idle_timeout;
+#[path = "agent_pool/limits.rs"]
+mod limits;
+#[path = "agent_pool/prewarm.rs"]
+mod prewarm;
+#[path = "agent_pool/soak.rs"]
+mod soak;
+#[path = "agent_pool/unattended_requests.rs"]
+mod unattended_requests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostler_driver::{AgentRequestId, DriverEvent, PermissionRequest, ResumeToken, ToolDisplay};
+use hostler_engine::{AgentPoolConfig, AgentPoolLimits};
+use hostler_testkit::clock::ManualClock;
+use hostler_testkit::fake_driver::FakeAgent;
+
+use ahp_types::StateAction;
+use common::{Listener, Options, Rig, dispatch, message, started};
+
+const IDLE: Duration = Duration::from_secs(300);
+const IDLE_MAX: Duration = Duration::from_secs(7200);
+
+fn uri(number: usize) -> String {
+    format!("claude:/0b9e3c5e-8f2b-4a36-9f61-{number:012}")
+}
+
+/// A host with so many seats whose time the test moves.
+async fn fleet(caps: AgentPoolLimits, warm: bool) -> (Rig, ManualClock) {
+    let clock = ManualClock::new();
+    let fleet = AgentPoolConfig {
+        idle_timeout: IDLE,
+        max_idle_timeout: IDLE_MAX,
+        stall_timeout: Duration::ZERO,
+        limits: caps,
+        prewarm: warm,
+    };
+    let options = Options { clock: Arc::new(clock.clone()), fleet, ..Options::default() };
+    (Rig::start_with(options).await, clock)
+}
+
+fn seats(live: usize) -> AgentPoolLimits {
+    AgentPoolLimits { max_agents: live, max_prewarmed: 2 }
+}
+
+/// Makes a session and begins its first turn, `t1`.
+async fn begin(rig: &mut Rig, number: usize) -> (Listener, FakeAgent) {
+    let uri = uri(number);
+    rig.create(&uri);
+    let listener = rig.listen(&uri).await;
+    rig.say(&uri, "t1", "hi").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    (listener, agent)
+}
+
+/// The agent wants to run something, and somebody has to say whether it may.
+async fn ask_permission(agent: &FakeAgent) {
+    let input: Arc<serde_json::value::RawValue> =
+        serde_json::value::to_raw_value(&serde_json::json!({"command": "make"})).unwrap().into();
+    let display = ToolDisplay::default();
+    let call = "call-1".to_owned();
+    agent.emit(DriverEvent::ToolStarted { id: call.clone(), name: "Bash".into(), display: display.clone() }).await;
+    agent.emit(DriverEvent::ToolReady { id: call.clone(), input: Arc::clone(&input), display: display.clone() }).await;
+    let request = PermissionRequest {
+        request_id: AgentRequestId("r1".into()),
+        call_id: call,
+        tool: "Bash".into(),
+        input,
+        sub_agent: None,
+        reason: None,
+        display,
+    };
+    agent.emit(DriverEvent::PermissionRequested(request)).await;
+}
+
+/// The turn goes well.
+async fn finish(number: usize, listener: &mut Listener, agent: &FakeAgent) {
+    agent.emit(DriverEvent::ResumeToken(ResumeToken(format!("token-{number}")))).await;
+    agent.emit_answer(1, "hel", "lo").await;
+    listener.until("chat/turnComplete").await;
+}
+
+/// A session whose first turn is over; its agent is idle.
+async fn idle_session(rig: &mut Rig, number: usize) -> (Listener, FakeAgent) {
+    let (mut listener, agent) = begin(rig, number).await;
+    finish(number, &mut listener, &agent).await;
+    // The actor takes stock after it has said so.
+    while rig.engine.agent_pool_status().idle == 0 {
+        tokio::task::yield_now().await;
+    }
+    (listener, agent)
+}
+
+async fn say_with_model(rig: &Rig, number: usize, turn: &str, text: &str, model: &str) {
+    let mut action = started(turn, text);
+    action.message = message(text, Some(model));
+    rig.engine.dispatch(dispatch(&uri(number), StateAction::ChatTurnStarted(action))).await;
+}

@@ -1,0 +1,220 @@
+//! Agents that nobody needs are closed, and come back.
+
+use hostler_driver::{
+    BackgroundTask, BackgroundTaskKind, CloseMode, ConversationStart, DriverEvent, ResumeToken, TurnCause, TurnOutcome,
+};
+use hostler_engine::AgentPoolStatus;
+
+use super::common::Listener;
+use super::{IDLE, IDLE_MAX, begin, finish, fleet, seats, uri};
+
+fn activity(listener: &Listener) -> Option<String> {
+    listener.chat.as_ref().unwrap().activity.clone()
+}
+
+pub(super) async fn works_in_background(agent: &hostler_testkit::fake_driver::FakeAgent) {
+    let task = BackgroundTask {
+        id: "b1".into(),
+        kind: BackgroundTaskKind::Shell,
+        description: "a server".into(),
+        call_id: None,
+    };
+    agent.emit(DriverEvent::BackgroundTaskChanged(task)).await;
+}
+
+#[tokio::test]
+async fn an_agent_is_closed_after_its_window_and_the_next_message_resumes() {
+    let (mut rig, clock) = fleet(seats(4), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    clock.advance(2 * IDLE_MAX);
+    assert_eq!(clock.count_sleepers(), 0, "no window while it works");
+    finish(1, &mut listener, &agent).await;
+    clock.wait_for_sleeper(IDLE).await;
+    clock.advance(IDLE / 2);
+    rig.say(&uri(1), "t2", "again").await;
+    let mut agent = agent;
+    assert_eq!(agent.next_prompt().await, "again");
+    finish(1, &mut listener, &agent).await;
+    clock.wait_for_sleeper(IDLE).await;
+    clock.advance(IDLE / 2);
+    assert!(!agent.is_closed(), "the window began anew with the turn's end");
+    clock.advance(IDLE / 2);
+    assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
+
+    rig.say(&uri(1), "t3", "back").await;
+    let start = rig.starts.next_start().await;
+    let ConversationStart::Resume { token, .. } = &start.spec.conversation else { panic!("{:?}", start.spec) };
+    assert_eq!(*token, ResumeToken("token-1".into()));
+    let mut agent = start.succeed();
+    assert_eq!(agent.next_prompt().await, "back");
+    finish(1, &mut listener, &agent).await;
+    assert_eq!(listener.chat.as_ref().unwrap().turns.len(), 3);
+    assert_eq!(activity(&listener), None);
+    rig.engine.shutdown().await;
+    assert_eq!(rig.engine.agent_pool_status(), AgentPoolStatus::default());
+}
+
+#[tokio::test]
+async fn a_message_that_names_no_model_goes_on_with_the_one_before_although_the_agent_was_closed() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    finish(1, &mut listener, &agent).await;
+    super::say_with_model(&rig, 1, "t2", "hi", "other-model").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    clock.wait_for_sleeper(IDLE).await;
+    clock.advance(IDLE);
+    agent.wait_closed().await;
+    rig.say(&uri(1), "t3", "back").await;
+    let start = rig.starts.next_start().await;
+    assert_eq!(start.spec.model, "other-model", "as it would have been if the agent had stayed");
+    let mut agent = start.succeed();
+    assert_eq!(agent.next_prompt().await, "back");
+    finish(1, &mut listener, &agent).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_that_meets_the_close_is_held_and_answered_by_the_next_agent() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    finish(1, &mut listener, &agent).await;
+    agent.block_close();
+    clock.wait_for_sleeper(IDLE).await;
+    clock.advance(IDLE);
+    assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
+
+    rig.say(&uri(1), "t2", "too early").await;
+    listener.until("chat/turnStarted").await;
+    // The agent says something more while it is being closed; nobody takes it for the new turn's answer.
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    assert_eq!(rig.starts.open_count(), 1, "nothing is opened beside an agent that is not gone");
+    assert_eq!(rig.engine.agent_pool_status().live, 1);
+    agent.unblock_close();
+
+    let mut second = rig.starts.next_start().await.succeed();
+    assert_eq!(second.next_prompt().await, "too early");
+    finish(1, &mut listener, &second).await;
+    let turns = &listener.chat.as_ref().unwrap().turns;
+    assert_eq!(turns.len(), 2, "nothing is lost, nothing is doubled");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_window_that_ends_with_a_message_does_not_close_the_agent() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, mut agent) = begin(&mut rig, 1).await;
+    finish(1, &mut listener, &agent).await;
+    clock.wait_for_sleeper(IDLE).await;
+    // Both are there before the session's actor looks: whichever it takes first, the message is answered.
+    let message = super::common::turn_started(&uri(1), "t2", "in time");
+    let dispatch = rig.engine.dispatch(message);
+    clock.advance(IDLE);
+    dispatch.await;
+    listener.until("chat/turnStarted").await;
+    // Its prompts end with its connection.
+    let prompt = match agent.prompts.recv().await {
+        Some(prompt) => prompt,
+        None => {
+            agent = rig.starts.next_start().await.succeed();
+            agent.next_prompt().await
+        }
+    };
+    assert_eq!(prompt, "in time");
+    finish(1, &mut listener, &agent).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn work_in_the_background_keeps_an_agent_but_not_for_ever() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    works_in_background(&agent).await;
+    finish(1, &mut listener, &agent).await;
+    clock.wait_for_sleeper(IDLE_MAX).await;
+    assert_eq!(clock.count_sleepers_due_in(IDLE), 0);
+    assert_eq!(rig.engine.agent_pool_status().idle, 0, "it cannot be spared");
+    clock.advance(IDLE_MAX / 2);
+    // What it goes on about does not make the time longer.
+    works_in_background(&agent).await;
+    assert!(!agent.is_closed());
+    clock.advance(IDLE_MAX / 2);
+    assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
+    listener.until("chat/activityChanged").await;
+    let said = activity(&listener);
+    assert_eq!(said.as_deref(), Some("The agent was closed after 2 hours; what it did in the background has ended"));
+
+    rig.say(&uri(1), "t2", "back").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "back");
+    finish(1, &mut listener, &agent).await;
+    assert_eq!(activity(&listener), None);
+    clock.wait_for_sleeper(IDLE).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn work_in_the_background_of_an_agent_that_is_gone_keeps_nobody() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    works_in_background(&agent).await;
+    finish(1, &mut listener, &agent).await;
+    super::say_with_model(&rig, 1, "t2", "hi", "other-model").await;
+    assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    clock.wait_for_sleeper(IDLE).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_may_tell_what_came_of_its_work_in_the_background() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    works_in_background(&agent).await;
+    finish(1, &mut listener, &agent).await;
+    clock.wait_for_sleeper(IDLE_MAX).await;
+    clock.advance(2 * IDLE);
+    agent.emit(DriverEvent::BackgroundTaskEnded { id: "b1".into() }).await;
+    clock.wait_for_sleeper(IDLE).await;
+    agent.emit(DriverEvent::TurnStarted(TurnCause::Agent("a server ended".into()))).await;
+    while clock.count_sleepers_due_in(IDLE) > 0 {
+        tokio::task::yield_now().await;
+    }
+    clock.advance(IDLE_MAX);
+    assert!(!agent.is_closed(), "it works");
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    clock.wait_for_sleeper(IDLE).await;
+    clock.advance(IDLE);
+    assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_open_question_keeps_an_agent_but_not_for_ever() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    super::ask_permission(&agent).await;
+    listener.until("session/inputNeeded").await;
+    clock.wait_for_sleeper(IDLE_MAX).await;
+    clock.advance(IDLE_MAX / 2);
+    // The agent goes on with something else: it is not left alone.
+    agent.emit(DriverEvent::PartDelta { part: hostler_driver::PartId(7), text: "…".into() }).await;
+    clock.wait_for_sleeper(IDLE_MAX).await;
+    clock.advance(IDLE_MAX - IDLE);
+    assert!(!agent.is_closed());
+    clock.advance(IDLE);
+    assert_eq!(agent.wait_closed().await, CloseMode::Now);
+    listener.until("chat/error unanswered").await;
+    listener.until("session/inputNeededRemoved").await;
+    let session = listener.session.as_ref().unwrap();
+    assert!(session.input_needed.as_ref().is_none_or(Vec::is_empty), "nothing waits any more");
+
+    rig.say(&uri(1), "t2", "back").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "back");
+    finish(1, &mut listener, &agent).await;
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,206 @@
+//! Agents that are opened when somebody looks at a session.
+
+use hostler_driver::{CloseMode, ConversationStart, OpenErrorKind};
+use hostler_engine::{AgentPoolLimits, AgentPoolStatus};
+
+use super::common::Rig;
+use super::{IDLE, begin, finish, fleet, say_with_model, seats, uri};
+
+#[tokio::test]
+async fn an_agent_that_was_opened_ahead_takes_the_first_message() {
+    let (mut rig, _clock) = fleet(seats(4), true).await;
+    rig.create(&uri(1));
+    let mut listener = rig.listen(&uri(1)).await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    while rig.engine.agents().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.engine.agent_pool_status(), AgentPoolStatus { live: 1, prewarmed: 1, ..AgentPoolStatus::default() });
+    assert!(rig.listed().is_empty(), "nothing is announced before there is a message");
+    assert!(listener.heard.is_empty(), "{:?}", listener.heard);
+
+    rig.say(&uri(1), "t1", "hi").await;
+    assert_eq!(agent.next_prompt().await, "hi");
+    listener.until("session/ready").await;
+    assert_eq!(rig.listed(), [uri(1)]);
+    finish(1, &mut listener, &agent).await;
+    assert_eq!(rig.starts.open_count(), 1);
+    while rig.engine.agent_pool_status().idle == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.engine.agent_pool_status().prewarmed, 0, "it is like any other now");
+
+    // What was said is there after a restart.
+    let mut rig = rig.restart().await;
+    let _listener = rig.listen(&uri(1)).await;
+    let start = rig.starts.next_start().await;
+    assert!(matches!(start.spec.conversation, ConversationStart::Resume { .. }), "opened ahead, to go on");
+    let _agent = start.succeed();
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_that_was_opened_for_another_model_is_closed_and_a_cold_one_starts() {
+    let (mut rig, _clock) = fleet(seats(4), true).await;
+    rig.create(&uri(1));
+    let mut listener = rig.listen(&uri(1)).await;
+    let warm = rig.starts.next_start().await.succeed();
+    while rig.engine.agents().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    say_with_model(&rig, 1, "t1", "hi", "other-model").await;
+    assert_eq!(warm.wait_closed().await, CloseMode::Graceful);
+    let start = rig.starts.next_start().await;
+    assert_eq!(start.spec.model, "other-model");
+    let mut agent = start.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+
+    // What was used last is what is opened ahead the next time.
+    let mut rig = rig.restart().await;
+    let _listener = rig.listen(&uri(1)).await;
+    let start = rig.starts.next_start().await;
+    assert_eq!(start.spec.model, "other-model");
+    let mut agent = start.succeed();
+    say_with_model(&rig, 1, "t2", "again", "other-model").await;
+    assert_eq!(agent.next_prompt().await, "again");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_for_another_model_does_not_wait_for_the_wrong_agent() {
+    let (mut rig, _clock) = fleet(seats(1), true).await;
+    rig.create(&uri(1));
+    let mut listener = rig.listen(&uri(1)).await;
+    let mut warm = rig.starts.next_start().await;
+    say_with_model(&rig, 1, "t1", "hi", "other-model").await;
+    warm.wait_abandoned().await;
+    let start = rig.starts.next_start().await;
+    assert_eq!(start.spec.model, "other-model");
+    let mut agent = start.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_whose_settings_have_changed_is_not_used() {
+    let (mut rig, _clock) = fleet(seats(4), true).await;
+    rig.create(&uri(1));
+    let mut listener = rig.listen(&uri(1)).await;
+    let warm = rig.starts.next_start().await.succeed();
+    while rig.engine.agents().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    rig.starts.change_settings();
+    rig.say(&uri(1), "t1", "hi").await;
+    assert_eq!(warm.wait_closed().await, CloseMode::Graceful);
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    // It is an agent like any other by now: its settings are its own matter.
+    rig.starts.change_settings();
+    rig.say(&uri(1), "t2", "again").await;
+    assert_eq!(agent.next_prompt().await, "again");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_during_the_start_is_taken_by_it() {
+    let (mut rig, _clock) = fleet(seats(1), true).await;
+    rig.create(&uri(1));
+    let mut listener = rig.listen(&uri(1)).await;
+    let start = rig.starts.next_start().await;
+    rig.say(&uri(1), "t1", "hi").await;
+    listener.until("chat/turnStarted").await;
+    let mut agent = start.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    assert_eq!((rig.listed(), rig.starts.open_count()), (vec![uri(1)], 1));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn they_are_few_go_first_and_do_not_stay() {
+    let (mut rig, clock) = fleet(AgentPoolLimits { max_agents: 3, max_prewarmed: 2 }, true).await;
+    let mut ahead = Vec::new();
+    for number in 1..=3 {
+        rig.create(&uri(number));
+        let listener = rig.listen(&uri(number)).await;
+        if number < 3 {
+            let agent = rig.starts.next_start().await.succeed();
+            while rig.engine.agents().len() < number {
+                tokio::task::yield_now().await;
+            }
+            ahead.push((listener, agent));
+        }
+    }
+    assert_eq!((rig.starts.open_count(), rig.engine.agent_pool_status().prewarmed), (2, 2));
+    rig.say(&uri(3), "t1", "hi").await;
+    let mut third = rig.starts.next_start().await.succeed();
+    assert_eq!(third.next_prompt().await, "hi");
+    assert!(!ahead[0].1.is_closed(), "there was a seat");
+    rig.create(&uri(4));
+    rig.say(&uri(4), "t1", "hi").await;
+    assert_eq!(ahead[0].1.wait_closed().await, CloseMode::Graceful);
+    let mut fourth = rig.starts.next_start().await.succeed();
+    assert_eq!(fourth.next_prompt().await, "hi");
+    clock.wait_for_sleeper(IDLE).await;
+    clock.advance(IDLE);
+    assert_eq!(ahead[1].1.wait_closed().await, CloseMode::Graceful);
+    while rig.engine.agent_pool_status().live > 2 {
+        tokio::task::yield_now().await;
+    }
+    // A provisional session whose agent was closed can still be used, and left.
+    rig.engine.dispose_session(&uri(1)).await.unwrap();
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_start_that_fails_ahead_says_nothing_and_the_message_tries_again() {
+    let (mut rig, _clock) = fleet(seats(1), true).await;
+    rig.create(&uri(1));
+    let mut listener = rig.listen(&uri(1)).await;
+    rig.starts.next_start().await.fail(OpenErrorKind::ExitedEarly, "no", "");
+    while rig.engine.agent_pool_status().live > 0 {
+        tokio::task::yield_now().await;
+    }
+    rig.say(&uri(1), "t1", "hi").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    assert!(!listener.heard.iter().any(|word| word.starts_with("chat/error")), "{:?}", listener.heard);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_provisional_session_is_disposed_with_the_agent_that_was_opened_for_it() {
+    let (mut rig, _clock) = fleet(seats(1), true).await;
+    rig.create(&uri(1));
+    let _listener = rig.listen(&uri(1)).await;
+    let agent = rig.starts.next_start().await.succeed();
+    rig.engine.dispose_session(&uri(1)).await.unwrap();
+    assert!(agent.is_closed());
+    assert_eq!(rig.engine.agent_pool_status(), AgentPoolStatus::default());
+    let (_listener, _agent) = begin_without_ahead(&mut rig).await;
+    rig.engine.shutdown().await;
+}
+
+/// A session that nobody looks at before its first message.
+async fn begin_without_ahead(rig: &mut Rig) -> ((), hostler_testkit::fake_driver::FakeAgent) {
+    rig.create(&uri(2));
+    rig.say(&uri(2), "t1", "hi").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "hi");
+    ((), agent)
+}
+
+#[tokio::test]
+async fn nothing_is_opened_ahead_unless_it_is_configured() {
+    let (mut rig, _clock) = fleet(seats(4), false).await;
+    let (_listener, _agent) = begin(&mut rig, 1).await;
+    rig.create(&uri(2));
+    let _second = rig.listen(&uri(2)).await;
+    assert_eq!((rig.starts.open_count(), rig.engine.agent_pool_status().live), (1, 1));
+    rig.engine.shutdown().await;
+}

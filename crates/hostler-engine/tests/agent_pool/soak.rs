@@ -1,0 +1,101 @@
+//! A hundred sessions and a day.
+
+use std::time::Duration;
+
+use hostler_driver::{DriverEvent, ResumeToken};
+use hostler_engine::AgentPoolStatus;
+use hostler_testkit::fake_driver::{FakeAgent, FakeAgentStart, FakeDriver};
+use tokio::sync::mpsc;
+
+use super::common::Rig;
+use super::{IDLE, fleet, seats, uri};
+
+/// When a session gives its actor up that nobody needs, at the earliest.
+const CALM: Duration = Duration::from_secs(420);
+const SESSIONS: usize = 100;
+const LIVE: usize = 8;
+
+/// Plays an agent until it is closed: it answers what it is asked.
+async fn play(start: FakeAgentStart, answered: mpsc::Sender<String>) {
+    let id = start.spec.conversation.id();
+    let mut agent: FakeAgent = start.succeed();
+    agent.emit(DriverEvent::ResumeToken(ResumeToken(id.to_string()))).await;
+    while let Some(prompt) = agent.prompts.recv().await {
+        agent.emit_answer(1, "hel", "lo").await;
+        answered.send(prompt).await.unwrap();
+    }
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+async fn until(mut fact: impl FnMut() -> bool) {
+    while !fact() {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn nobody_works(rig: &Rig) {
+    until(|| {
+        let AgentPoolStatus { live, idle, waiting, .. } = rig.engine.agent_pool_status();
+        waiting == 0 && live == idle
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hundred_sessions_have_eight_agents_for_a_day_and_nothing_is_lost() {
+    let (mut rig, clock) = fleet(seats(LIVE), false).await;
+    let mut starts = std::mem::replace(&mut rig.starts, FakeDriver::new().1);
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let (answered, mut answers) = mpsc::channel(SESSIONS);
+    let actors = tokio::spawn(async move {
+        let mut players = tokio::task::JoinSet::new();
+        loop {
+            let start = starts.next_start().await;
+            while players.try_join_next().is_some() {}
+            players.spawn(play(start, answered.clone()));
+        }
+    });
+    for number in 0..SESSIONS {
+        rig.create(&uri(number));
+    }
+    let mut flat = None;
+    for hour in 0..24 {
+        for number in 0..SESSIONS {
+            rig.say(&uri(number), &format!("t{hour}"), &format!("{number} at {hour}")).await;
+        }
+        let mut heard: Vec<String> = Vec::new();
+        while heard.len() < SESSIONS {
+            heard.push(answers.recv().await.unwrap());
+            let status = rig.engine.agent_pool_status();
+            assert!(status.live <= LIVE, "{status:?}");
+        }
+        heard.sort();
+        let mut said: Vec<_> = (0..SESSIONS).map(|number| format!("{number} at {hour}")).collect();
+        said.sort();
+        assert_eq!(heard, said, "everybody is answered once");
+        nobody_works(&rig).await;
+        assert_eq!(rig.engine.agent_pool_status().live, LIVE, "as many are kept as there may be");
+        clock.wait_for_sleepers(LIVE, IDLE).await;
+        clock.advance(Duration::from_secs(3600));
+        until(|| rig.engine.agent_pool_status().live == 0 && rig.engine.agents().is_empty()).await;
+        // Each session has begun to wait for its own rest.
+        until(|| clock.count_sleepers_due_in(CALM) == SESSIONS).await;
+        // The list is brought up to date a little later; after that nothing is left of an hour.
+        let now = (clock.count_sleepers(), open_files());
+        let (sleepers, files) = *flat.get_or_insert(now);
+        assert_eq!(now.0, sleepers, "no sleeper is left behind");
+        assert!(now.1 <= files + 1, "no file is left open: {} after {files}", now.1);
+    }
+    until(|| tasks() <= SESSIONS + 8).await;
+    let listed = rig.engine.list_sessions(Some(SESSIONS), None).unwrap();
+    assert_eq!(listed.items.len(), SESSIONS);
+    for number in 0..SESSIONS {
+        let listener = rig.listen(&uri(number)).await;
+        assert_eq!(listener.chat.as_ref().unwrap().turns.len(), 24);
+    }
+    rig.engine.shutdown().await;
+    actors.abort();
+}

@@ -1,0 +1,138 @@
+//! Clients that were away for long: what is kept for them, and how long they are part of their sessions.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Listener, Options, Rig, SESSION, wish};
+use hostler_engine::{JournalRetention, default_chat_uri};
+use serde_json::json;
+
+/// Looks for old rows after each commit, and finds none.
+const PATIENT: JournalRetention = JournalRetention {
+    max_age_ms: i64::MAX / 2,
+    max_bytes: i64::MAX / 2,
+    max_client_age_ms: i64::MAX / 2,
+    sweep_interval: Duration::ZERO,
+};
+
+#[tokio::test]
+async fn whoever_is_older_than_what_is_kept_gets_snapshots_and_whoever_is_not_gets_replay() {
+    let mut rig = Rig::start_with(Options { retention: PATIENT, ..Options::default() }).await;
+    let me = rig.engine.connect_client("me", "").await;
+    let long_ago = rig.engine.current_seq();
+    let before = rig.talk().await;
+    drop(me);
+    rig.options.retention = JournalRetention { max_age_ms: 0, ..PATIENT };
+    let mut rig = rig.restart().await;
+    let chat = default_chat_uri(SESSION);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while rig.missed(long_ago, &[SESSION, &chat]).await.is_some() {
+        assert!(Instant::now() < deadline, "what is too old is still replayed");
+        // Rows are looked for after a commit.
+        drop(rig.engine.connect_client("me", "").await);
+    }
+    assert_eq!(rig.listen(SESSION).await.chat, before.chat, "the session is what it was");
+
+    rig.options.retention = PATIENT;
+    let mut rig = rig.restart().await;
+    let recently = rig.engine.current_seq();
+    let mut listener = rig.listen(SESSION).await;
+    assert_eq!(listener.chat, before.chat, "also from its snapshot and its turns alone");
+    rig.say(SESSION, "t2", "more").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
+    agent.emit_answer(2, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    for _ in 0..2 {
+        let (replayed, _) = rig.missed(recently, &[&chat]).await.expect("a replay");
+        assert_eq!(replayed, listener.chat_numbers, "all that happened since, in this life and for the next");
+        assert_eq!(rig.missed(long_ago, &[&chat]).await, None, "what is gone stays gone");
+        rig = rig.restart().await;
+    }
+    rig.engine.shutdown().await;
+}
+
+fn active(listener: &Listener) -> Vec<&str> {
+    let session = listener.session.as_ref().unwrap();
+    session.active_clients.iter().map(|client| client.client_id.as_str()).collect()
+}
+
+/// Makes some clients part of the session.
+async fn take_part(rig: &Rig, listener: &mut Listener, clients: &[&str]) {
+    for client in clients {
+        let set = json!({"type": "session/activeClientSet", "activeClient": {"clientId": client, "tools": []}});
+        rig.engine.dispatch(wish(SESSION, 0, set, None)).await;
+        listener.until("session/activeClientSet").await;
+    }
+    assert_eq!(active(listener), clients);
+}
+
+#[tokio::test]
+async fn after_a_restart_a_client_that_does_not_come_back_leaves_and_one_that_does_stays_until_it_leaves() {
+    let mut rig = Rig::start().await;
+    let me = rig.engine.connect_client("me", "").await;
+    let mut listener = rig.talk().await;
+    take_part(&rig, &mut listener, &["me", "you"]).await;
+    drop(me);
+    rig.options.absence = Duration::ZERO;
+    let rig = rig.restart().await;
+    let me = rig.engine.connect_client("me", "").await;
+    let mut listener = rig.listen(SESSION).await;
+    assert_eq!(active(&listener), ["me"], "the other one's time is over");
+    drop(me);
+    listener.until("session/activeClientRemoved").await;
+    assert_eq!(active(&listener), Vec::<&str>::new());
+    let rig = rig.restart().await;
+    assert_eq!(active(&rig.listen(SESSION).await), Vec::<&str>::new(), "that is kept");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn after_a_restart_clients_have_some_time_to_come_back() {
+    let mut rig = Rig::start().await;
+    let mut listener = rig.talk().await;
+    take_part(&rig, &mut listener, &["me"]).await;
+    let rig = rig.restart().await;
+    assert_eq!(active(&rig.listen(SESSION).await), ["me"]);
+    let mut rig = rig.restart().await;
+    assert_eq!(active(&rig.listen(SESSION).await), ["me"]);
+    rig.options.absence = Duration::from_millis(300);
+    let rig = rig.restart().await;
+    let mut listener = rig.listen(SESSION).await;
+    while !active(&listener).is_empty() {
+        listener.next().await;
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn whoever_comes_back_without_a_session_has_left_it() {
+    let mut rig = Rig::start().await;
+    let me = rig.engine.connect_client("me", "").await;
+    let mut listener = rig.talk().await;
+    take_part(&rig, &mut listener, &["me"]).await;
+    let now = rig.engine.current_seq();
+    rig.missed(now, &[]).await.expect("a replay");
+    drop(me);
+    rig.missed(now, &[&default_chat_uri(SESSION)]).await.expect("a replay");
+    rig.engine.dispatch(wish(SESSION, 0, json!({"type": "session/titleChanged", "title": "T"}), None)).await;
+    listener.until("session/titleChanged").await;
+    assert_eq!(active(&listener), ["me"], "it was connected, and then came back with the session's chat");
+    rig.missed(now, &[]).await.expect("a replay");
+    listener.until("session/activeClientRemoved").await;
+    assert_eq!(active(&listener), Vec::<&str>::new());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_noted_about_a_client_outlives_the_host() {
+    let rig = Rig::start().await;
+    assert_eq!(rig.engine.client_metadata("me"), None);
+    drop(rig.engine.connect_client("me", "first").await);
+    drop(rig.engine.connect_client("me", "second").await);
+    let rig = rig.restart().await;
+    assert_eq!(rig.engine.client_metadata("me").as_deref(), Some("second"));
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,92 @@
+//! Conversations that somebody else has led: opened, read and continued as sessions of this host.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+#[path = "external_sessions/abandoned_branches.rs"]
+mod abandoned_branches;
+#[path = "external_sessions/external_activity.rs"]
+mod external_activity;
+#[path = "external_sessions/external_sync.rs"]
+mod external_sync;
+#[path = "external_sessions/helpers.rs"]
+mod helpers;
+#[path = "external_sessions/import.rs"]
+mod import;
+#[path = "external_sessions/import_errors.rs"]
+mod import_errors;
+#[path = "external_sessions/listing.rs"]
+mod listing;
+#[path = "external_sessions/metadata_writes.rs"]
+mod metadata_writes;
+#[path = "external_sessions/queue.rs"]
+mod queue;
+#[path = "external_sessions/resume.rs"]
+mod resume;
+#[path = "external_sessions/slash_commands.rs"]
+mod slash_commands;
+#[path = "external_sessions/startup_cleanup.rs"]
+mod startup_cleanup;
+#[path = "external_sessions/transcript_check.rs"]
+mod transcript_check;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ahp_types::state::{ResponsePart, Turn};
+use common::{Listener, Options, Rig};
+use hostler_engine::{SnapshotTurns, default_chat_uri};
+use hostler_testkit::fake_transcript_store::FakeTranscriptStore;
+use uuid::Uuid;
+
+const FOUND: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3700";
+
+fn id() -> Uuid {
+    Uuid::try_parse(FOUND.strip_prefix("claude:/").unwrap()).unwrap()
+}
+
+/// A host that keeps so many turns in memory, and a conversation of so many turns that it has found.
+async fn found(turns_in_memory: usize, turns: u32) -> (Rig, Arc<FakeTranscriptStore>) {
+    found_by(turns_in_memory, turns, Options::default()).await
+}
+
+/// The same with a host that is otherwise like this.
+async fn found_by(turns_in_memory: usize, turns: u32, options: Options) -> (Rig, Arc<FakeTranscriptStore>) {
+    // Nothing changes in there that nobody has changed.
+    let archive = FakeTranscriptStore::new(Path::new("/no/such/directory"));
+    archive.add_conversation(id(), &std::env::temp_dir(), turns);
+    let archive_of_host = Some(Arc::clone(&archive));
+    let options = Options { turns_in_memory, archive: archive_of_host, ..options };
+    (Rig::start_with(options).await, archive)
+}
+
+/// Somebody who wants to see the last turns of the chat.
+async fn viewer(rig: &Rig, extent: SnapshotTurns) -> Listener {
+    let mut viewer = Listener::new(FOUND);
+    rig.engine.subscribe_with_turns(&default_chat_uri(FOUND), extent, &viewer.subscriber, 7).await.unwrap();
+    viewer.snapshot().await;
+    viewer
+}
+
+async fn fetch(rig: &Rig, viewer: &mut Listener) {
+    let cursor = viewer.chat.as_ref().unwrap().turns_next_cursor.clone();
+    rig.engine.fetch_turns(&default_chat_uri(FOUND), cursor.as_deref(), &viewer.subscriber, 8).await.unwrap();
+    viewer.until("chat/turnsLoaded").await;
+}
+
+fn turns(listener: &Listener) -> Vec<String> {
+    listener.chat.as_ref().unwrap().turns.iter().map(words).collect()
+}
+
+/// A turn in a line: what was said, and what was answered.
+fn words(turn: &Turn) -> String {
+    let answers = turn.response_parts.iter().map(|part| match part {
+        ResponsePart::Markdown(part) => part.content.clone(),
+        other => format!("{other:?}"),
+    });
+    format!("{}: {}", turn.message.text, answers.collect::<Vec<_>>().join(", "))
+}
+
+fn expected(places: std::ops::RangeInclusive<u32>) -> Vec<String> {
+    places.map(|n| format!("message {n}: answer {n}")).collect()
+}

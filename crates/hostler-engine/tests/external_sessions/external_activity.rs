@@ -1,0 +1,111 @@
+//! Whether somebody else is in the middle of a turn: then nothing is said here.
+
+use hostler_driver::{ExternalActivity, TranscriptStoreError, TurnIndexEntry};
+
+use super::helpers::{put, somebody, turn, we_say};
+use super::{FOUND, expected, found, id, turns};
+
+#[tokio::test]
+async fn while_somebody_else_is_in_the_middle_of_a_turn_nothing_is_said_here() {
+    let (mut rig, archive) = found(2, 3).await;
+    let now = jiff::Timestamp::now().to_string();
+    let mut theirs = turn(4);
+    theirs.mark = TurnIndexEntry { is_complete: false, ..theirs.mark };
+    (theirs.started_at, theirs.ended_at) = (Some(now.clone()), Some(now));
+    put(&archive, theirs);
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=3));
+    assert_eq!(listener.chat.as_ref().unwrap().activity.as_deref(), Some("Continued elsewhere"));
+    rig.say(FOUND, "t5", "message 5").await;
+    listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
+    archive.update_conversation(id(), |conversation| conversation.turns[3].mark.is_complete = true);
+    rig.engine.scan_external_sessions().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    we_say(&mut rig, &archive, &mut listener, None, 5).await;
+    assert_eq!(turns(&listener), expected(1..=5));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_nobody_has_finished_long_ago_keeps_nobody_from_going_on() {
+    let (mut rig, archive) = found(2, 3).await;
+    archive.update_conversation(id(), |conversation| conversation.turns[2].mark.is_complete = false);
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=3));
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_process_says_of_itself_counts_more_than_the_age_of_its_words() {
+    let (mut rig, archive) = found(2, 3).await;
+    archive.update_conversation(id(), |conversation| {
+        conversation.turns[2].mark.is_complete = false;
+        conversation.external_activity = Some(ExternalActivity::Busy);
+    });
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=2));
+    rig.say(FOUND, "t4", "message 4").await;
+    listener.until("chat/turnStarted rejected").await;
+    archive.update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Idle));
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    assert_eq!(turns(&listener), expected(1..=4), "it was left as it was");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_looks_as_if_it_were_over_waits_for_a_process_that_is_busy() {
+    let (mut rig, archive) = found(2, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    archive.update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Busy));
+    somebody(&archive, 3);
+    rig.say(FOUND, "t4", "message 4").await;
+    listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
+    assert_eq!(turns(&listener), expected(1..=2));
+    // One that does not say what it does does not hold up what is over.
+    archive.update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Unknown));
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    assert_eq!(turns(&listener), expected(1..=4));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_says_nothing_is_at_an_unfinished_turn_however_old_it_is() {
+    let (mut rig, archive) = found(2, 3).await;
+    archive.update_conversation(id(), |conversation| {
+        conversation.turns[2].mark.is_complete = false;
+        conversation.external_activity = Some(ExternalActivity::Unknown);
+    });
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=2));
+    rig.say(FOUND, "t4", "message 4").await;
+    listener.until("chat/turnStarted rejected").await;
+    archive.update_conversation(id(), |conversation| conversation.external_activity = None);
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    assert_eq!(turns(&listener), expected(1..=4));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn nobody_goes_on_in_a_record_that_is_gone() {
+    let (mut rig, archive) = found(2, 3).await;
+    archive.update_conversation(id(), |conversation| {
+        conversation.turns[2].mark.is_complete = false;
+        conversation.external_activity = Some(ExternalActivity::Busy);
+    });
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity.as_deref(), Some("Continued elsewhere"));
+    let failed = TranscriptStoreError::Failed("the disk is away".to_owned());
+    archive.update_conversation(id(), |conversation| conversation.read_error = Some(failed));
+    rig.say(FOUND, "t4", "message 4").await;
+    listener.until("chat/turnStarted rejected").await;
+    archive.remove_conversation(id());
+    rig.say(FOUND, "t5", "message 5").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "message 5");
+    agent.emit_answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,62 @@
+//! What is said in the conversation, here and elsewhere.
+
+use hostler_testkit::fake_driver::FakeAgent;
+use hostler_testkit::fake_transcript_store::{FakeTranscriptStore, FakeTurn};
+
+use super::{FOUND, id, turns};
+use crate::common::{Listener, Rig};
+
+/// Writes a turn into the record.
+pub(crate) fn put(archive: &FakeTranscriptStore, turn: FakeTurn) {
+    archive.update_conversation(id(), |conversation| conversation.turns.push(turn));
+}
+
+/// The turn of a message and its answer, as somebody else would lead it.
+pub(crate) fn turn(n: u32) -> FakeTurn {
+    FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))
+}
+
+/// Somebody else says something.
+pub(crate) fn somebody(archive: &FakeTranscriptStore, n: u32) {
+    put(archive, turn(n));
+}
+
+/// A command that somebody else gives.
+pub(crate) fn command(n: u32, words: &str, answer: &str) -> FakeTurn {
+    let mut command = FakeTurn::new(n, words, answer);
+    command.mark.is_command = true;
+    command
+}
+
+/// Begins to say something here, and to write it into the record as the agent does.
+pub(crate) async fn we_begin(
+    rig: &mut Rig,
+    archive: &FakeTranscriptStore,
+    agent: Option<FakeAgent>,
+    n: u32,
+) -> FakeAgent {
+    rig.say(FOUND, &format!("t{n}"), &format!("message {n}")).await;
+    let mut agent = match agent {
+        Some(agent) => agent,
+        None => rig.starts.next_start().await.succeed(),
+    };
+    let sent = agent.next_full_prompt().await.id();
+    put(archive, turn(n).with_message_id(sent));
+    agent
+}
+
+/// Says something here, and hears the answer.
+pub(crate) async fn we_say(
+    rig: &mut Rig,
+    archive: &FakeTranscriptStore,
+    listener: &mut Listener,
+    agent: Option<FakeAgent>,
+    n: u32,
+) -> FakeAgent {
+    let agent = we_begin(rig, archive, agent, n).await;
+    agent.emit_answer(u64::from(n), "answer ", &n.to_string()).await;
+    while !turns(listener).last().is_some_and(|last| last.starts_with(&format!("message {n}:"))) {
+        listener.until("chat/turnComplete").await;
+    }
+    agent
+}

@@ -1,0 +1,113 @@
+//! Opening.
+
+use hostler_engine::SnapshotTurns;
+
+use super::common::Listener;
+use super::{FOUND, expected, fetch, found, id, turns, viewer};
+
+#[tokio::test]
+async fn a_found_conversation_is_opened_with_all_its_turns() {
+    let (rig, _archive) = found(2, 300).await;
+    let listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=300));
+    let session = listener.session.as_ref().unwrap();
+    assert_eq!(session.title, "message 1");
+    assert_eq!(rig.listed(), [FOUND]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn its_next_message_resumes_the_record() {
+    let (mut rig, _archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.say(FOUND, "t4", "go on").await;
+    let start = rig.starts.next_start().await;
+    let token = hostler_driver::ResumeToken(format!("record-{}", id()));
+    let resume = hostler_driver::ConversationStart::Resume { id: id(), token };
+    assert_eq!(start.spec.conversation, resume);
+    let mut agent = start.succeed();
+    assert_eq!(agent.next_prompt().await, "go on");
+    agent.emit_answer(1, "yes", "!").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener).last().unwrap(), "go on: yes!");
+    assert_eq!(turns(&listener).len(), 4);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn whoever_wants_an_older_turn_waits_until_it_is_taken_in() {
+    let (rig, archive) = found(2, 300).await;
+    // The window, and nothing else.
+    archive.allow_loads(1);
+    let mut viewer = viewer(&rig, SnapshotTurns::Last(2)).await;
+    assert_eq!(turns(&viewer), expected(299..=300));
+    archive.wait_for_loads().await;
+    let mut fetching = Box::pin(fetch(&rig, &mut viewer));
+    assert!(futures::poll!(fetching.as_mut()).is_pending());
+    archive.allow_loads(1);
+    fetching.await;
+    assert_eq!(turns(&viewer), expected(235..=300), "the first piece");
+    archive.allow_loads(usize::MAX);
+    while viewer.chat.as_ref().unwrap().turns_next_cursor.is_some() {
+        fetch(&rig, &mut viewer).await;
+    }
+    assert_eq!(turns(&viewer), expected(1..=300));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_that_dies_while_it_takes_a_conversation_in_goes_on_after_it() {
+    let (rig, archive) = found(2, 300).await;
+    archive.allow_loads(2);
+    drop(viewer(&rig, SnapshotTurns::Last(2)).await);
+    archive.wait_for_loads().await;
+    let dead = rig.engine.clone();
+    let rig = rig.crash().await;
+    let waiting = tokio::spawn({
+        let archive = std::sync::Arc::clone(&archive);
+        async move { archive.allow_loads(usize::MAX) }
+    });
+    let listener = rig.listen(FOUND).await;
+    waiting.await.unwrap();
+    assert_eq!(turns(&listener), expected(1..=300));
+    rig.engine.shutdown().await;
+    dead.shutdown().await;
+}
+
+#[tokio::test]
+async fn five_thousand_turns_are_read_by_page_while_they_are_taken_in() {
+    let (rig, archive) = found(2, 5_000).await;
+    archive.allow_loads(1);
+    let mut first = viewer(&rig, SnapshotTurns::Last(2)).await;
+    assert_eq!(turns(&first), expected(4_999..=5_000));
+    let mut pages = 0;
+    // Nothing is told before somebody waits for it.
+    while pages < 20 {
+        let mut fetching = Box::pin(fetch(&rig, &mut first));
+        assert!(futures::poll!(fetching.as_mut()).is_pending());
+        archive.allow_loads(1);
+        fetching.await;
+        pages += 1;
+    }
+    let seen = u32::try_from(turns(&first).len()).unwrap();
+    assert!(seen < 5_000, "the rest is not there yet");
+    assert_eq!(turns(&first), expected(5_001 - seen..=5_000));
+    // Somebody else begins at the end, and both read on while the rest comes in.
+    let mut second = viewer(&rig, SnapshotTurns::Last(2)).await;
+    archive.allow_loads(usize::MAX);
+    let is_whole = |viewer: &Listener| viewer.chat.as_ref().unwrap().turns_next_cursor.is_none();
+    while !(is_whole(&first) && is_whole(&second)) {
+        for viewer in [&mut first, &mut second] {
+            if !is_whole(viewer) {
+                fetch(&rig, viewer).await;
+            }
+        }
+    }
+    assert_eq!(turns(&first), expected(1..=5_000));
+    assert_eq!(turns(&second), expected(1..=5_000));
+    // They are stored: the record is not needed any more.
+    archive.remove_conversation(id());
+    let rig = rig.restart().await;
+    assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=5_000));
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,161 @@
+//! Trouble while a conversation is taken in: what the record has is not lost, and nobody waits for what does not come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostler_driver::TranscriptStoreError;
+use hostler_engine::{EngineError, SnapshotTurns, default_chat_uri};
+use hostler_testkit::clock::ManualClock;
+use hostler_testkit::fake_transcript_store::FakeTranscriptStore;
+use uuid::Uuid;
+
+use super::common::{Listener, Options, Rig};
+use super::{FOUND, expected, fetch, found, found_by, id, turns, viewer};
+
+/// A host that has taken a conversation of 300 turns in by its last two turns, and somebody who sees them. No time passes, and
+/// nobody looks at the archive.
+async fn taken_in_part() -> (Rig, Arc<FakeTranscriptStore>, ManualClock, Listener) {
+    let clock = ManualClock::new();
+    let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
+    let (rig, archive) = found_by(2, 300, options).await;
+    archive.allow_loads(1);
+    let viewer = viewer(&rig, SnapshotTurns::Last(2)).await;
+    archive.wait_for_loads().await;
+    archive.set_listing_enabled(false);
+    (rig, archive, clock, viewer)
+}
+
+fn breaks(archive: &FakeTranscriptStore, why: Option<TranscriptStoreError>) {
+    archive.update_conversation(id(), |conversation| conversation.read_error = why);
+    archive.allow_loads(usize::MAX);
+}
+
+fn away() -> TranscriptStoreError {
+    TranscriptStoreError::Failed("the disk is away".to_owned())
+}
+
+/// Lets so many tries fail, the first of which is under way.
+async fn fail(clock: &ManualClock, tries: u32) {
+    for doublings in 0..tries {
+        let pause = Duration::from_millis(500) * 2u32.pow(doublings);
+        clock.wait_for_sleeper(pause).await;
+        clock.advance(pause);
+    }
+}
+
+/// Whoever asks for older turns.
+async fn ask(rig: &Rig, viewer: &Listener) -> Result<(), EngineError> {
+    let cursor = viewer.chat.as_ref().unwrap().turns_next_cursor.clone();
+    rig.engine.fetch_turns(&default_chat_uri(FOUND), cursor.as_deref(), &viewer.subscriber, 8).await
+}
+
+#[tokio::test]
+async fn older_turns_that_cannot_be_read_for_a_while_are_not_lost_and_nobody_waits_for_them() {
+    let (rig, archive, clock, mut viewer) = taken_in_part().await;
+    breaks(&archive, Some(away()));
+    clock.wait_for_sleeper(Duration::from_millis(500)).await;
+    let refused = ask(&rig, &viewer).await.unwrap_err();
+    assert!(matches!(refused, EngineError::ImportIncomplete(_)), "{refused:?}");
+    let words = refused.to_string();
+    assert!(words.contains("the disk is away") && words.contains("asking again is fine"), "{words}");
+    // No time has passed: whoever asks has it tried at once.
+    breaks(&archive, None);
+    fetch(&rig, &mut viewer).await;
+    let seen = u32::try_from(turns(&viewer).len()).unwrap();
+    assert!(seen > 2, "a page");
+    assert_eq!(turns(&viewer), expected(301 - seen..=300));
+    assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=300));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_record_that_is_not_there_for_a_while_loses_nothing() {
+    let (rig, archive, clock, viewer) = taken_in_part().await;
+    breaks(&archive, Some(TranscriptStoreError::Missing));
+    fail(&clock, 6).await;
+    clock.wait_for_sleeper(Duration::from_secs(32)).await;
+    // However often somebody asks meanwhile.
+    for _ in 0..20 {
+        let refused = ask(&rig, &viewer).await.unwrap_err();
+        assert!(refused.to_string().contains("is gone"), "{refused}");
+    }
+    breaks(&archive, None);
+    assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=300));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_record_that_stays_away_leaves_what_was_taken_in_and_says_so_in_its_place() {
+    let (rig, archive, clock, viewer) = taken_in_part().await;
+    breaks(&archive, Some(TranscriptStoreError::Missing));
+    fail(&clock, 4).await;
+    clock.wait_for_sleeper(Duration::from_secs(8)).await;
+    drop(viewer);
+    // Another life goes on with what the one before it has seen five times.
+    archive.set_listing_enabled(true);
+    let rig = rig.restart().await;
+    rig.engine.wait_for_initial_scan().await;
+    archive.set_listing_enabled(false);
+    let viewer = super::viewer(&rig, SnapshotTurns::Last(2)).await;
+    fail(&clock, 4).await;
+    while ask(&rig, &viewer).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    let all = turns(&rig.listen(FOUND).await);
+    assert_eq!(all.len(), 300);
+    let gone = "This turn could not be taken over: the agent's record of the conversation is gone.";
+    assert!(all[..298].iter().all(|turn| turn.contains(gone)));
+    assert_eq!(all[298..], expected(299..=300));
+    let rig = rig.restart().await;
+    assert_eq!(turns(&rig.listen(FOUND).await), all);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_cannot_be_told_takes_no_other_one_with_it() {
+    let (rig, archive) = found(2, 300).await;
+    // The first of a piece, one in the middle of another one, and one of the last turns.
+    let torn = [235usize, 150, 299];
+    let ids = torn.map(|number| Uuid::from_u128(u128::try_from(number).unwrap()));
+    archive.update_conversation(id(), |conversation| conversation.unreadable_turns.extend(ids));
+    let listener = rig.listen(FOUND).await;
+    let mut all = turns(&listener);
+    for (number, id) in torn.into_iter().zip(ids) {
+        assert!(all[number - 1].contains("This turn could not be taken over"), "{}", all[number - 1]);
+        assert_eq!(listener.chat.as_ref().unwrap().turns[number - 1].id, id.to_string());
+        all[number - 1] = format!("message {number}: answer {number}");
+    }
+    assert_eq!(all, expected(1..=300));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_an_earlier_version_has_begun_to_take_in_is_taken_in() {
+    let (rig, _archive, _clock, viewer) = taken_in_part().await;
+    drop(viewer);
+    rig.engine.shutdown().await;
+    let database = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
+    let changed = database.execute("UPDATE snapshots SET body = json_remove(body, '$.toldFrom')", []).unwrap();
+    assert_eq!(changed, 1);
+    drop(database);
+    rig.options.archive.as_ref().unwrap().allow_loads(usize::MAX);
+    let rig = rig.restart().await;
+    assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=300));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_left_alone_until_it_changes() {
+    let (rig, archive, clock, viewer) = taken_in_part().await;
+    breaks(&archive, Some(away()));
+    fail(&clock, 9).await;
+    ask(&rig, &viewer).await.unwrap_err();
+    assert_eq!(clock.count_sleepers_due_in(Duration::from_secs(256)), 0, "it was tried ten times");
+    archive.update_conversation(id(), |conversation| conversation.read_error = None);
+    // As many pieces as there are, and nobody asks for any.
+    archive.allow_loads(5);
+    archive.set_listing_enabled(true);
+    rig.engine.scan_external_sessions().await;
+    archive.wait_for_loads().await;
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,128 @@
+//! What people put on a session, and what the agent's record says of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostler_driver::{ConversationTag, DriverEvent, ResumeToken, TranscriptStoreError};
+use hostler_testkit::clock::ManualClock;
+use hostler_testkit::fake_transcript_store::{FakeTranscriptStore, FakeTurn};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{FOUND, found, id};
+use crate::common::{Listener, Options, Rig, SESSION, wish};
+
+async fn name(rig: &Rig, session: &str, title: &str) {
+    rig.engine.dispatch(wish(session, 1, json!({"type": "session/titleChanged", "title": title}), None)).await;
+}
+
+fn title(listener: &Listener) -> &str {
+    &listener.session.as_ref().unwrap().title
+}
+
+fn named(archive: &FakeTranscriptStore, id: Uuid) -> Option<String> {
+    archive.external_conversation(id).unwrap().custom_title
+}
+
+#[tokio::test]
+async fn a_name_that_could_not_be_written_is_kept_and_written_later() {
+    let clock = ManualClock::new();
+    let directory = std::env::temp_dir();
+    let archive = FakeTranscriptStore::new(&directory);
+    archive.add_conversation(id(), &directory, 2);
+    archive.update_conversation(id(), |known| {
+        known.listing.title = "old".to_owned();
+        known.listing.custom_title = Some("old".to_owned());
+    });
+    let archive_of_host = Some(Arc::clone(&archive));
+    let options = Options { archive: archive_of_host, clock: Arc::new(clock.clone()), ..Options::default() };
+    let rig = Rig::start_with(options).await;
+    rig.engine.scan_external_sessions().await;
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(title(&listener), "old");
+    let failed = TranscriptStoreError::Failed("the disk is full".to_owned());
+    archive.update_conversation(id(), |known| known.read_error = Some(failed));
+    name(&rig, FOUND, "mine").await;
+    listener.until("session/titleChanged").await;
+    // Something else changes in the record, which still has the old name.
+    for _ in 0..3 {
+        archive.update_conversation(id(), |_| ());
+        rig.engine.scan_external_sessions().await;
+        tokio::task::yield_now().await;
+    }
+    // In another life, too.
+    let rig = rig.restart().await;
+    rig.engine.scan_external_sessions().await;
+    let listener = rig.listen(FOUND).await;
+    archive.update_conversation(id(), |_| ());
+    rig.engine.scan_external_sessions().await;
+    assert_eq!((title(&listener), named(&archive, id()).as_deref()), ("mine", Some("old")));
+    archive.update_conversation(id(), |known| known.read_error = None);
+    while named(&archive, id()).as_deref() != Some("mine") {
+        clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(title(&rig.listen(FOUND).await), "mine");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_name_given_in_the_hosts_last_moment_is_written() {
+    let (rig, archive) = found(1, 2).await;
+    let listener = rig.listen(FOUND).await;
+    name(&rig, FOUND, "mine").await;
+    rig.engine.shutdown().await;
+    assert_eq!(named(&archive, id()).as_deref(), Some("mine"));
+    drop(listener);
+}
+
+#[tokio::test]
+async fn a_name_given_before_there_is_a_record_is_written_when_there_is_one() {
+    let (mut rig, archive) = found(1, 0).await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    name(&rig, SESSION, "mine").await;
+    listener.until("session/titleChanged").await;
+    rig.say(SESSION, "t1", "hi").await;
+    let agent = rig.starts.next_start().await.succeed();
+    let conversation = Uuid::try_parse(SESSION.strip_prefix("claude:/").unwrap()).unwrap();
+    archive.add_conversation(conversation, &rig.work, 0);
+    agent.emit(DriverEvent::ResumeToken(ResumeToken(format!("record-{conversation}")))).await;
+    while named(&archive, conversation).as_deref() != Some("mine") {
+        tokio::task::yield_now().await;
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_tag_is_put_on_again_after_an_agent_that_knew_another_one() {
+    let (mut rig, archive) = found(1, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.engine.tag_session(FOUND, Some("old")).await.unwrap();
+    listener.until("session/metaChanged").await;
+    rig.say(FOUND, "t3", "message 3").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    let sent = agent.next_full_prompt().await.id();
+    archive.update_conversation(id(), |known| {
+        known.turns.push(FakeTurn::new(3, "message 3", "answer 3").with_message_id(sent))
+    });
+    agent.emit_answer(3, "answer ", "3").await;
+    listener.until("chat/turnComplete").await;
+    rig.engine.tag_session(FOUND, Some("new")).await.unwrap();
+    listener.until("session/metaChanged").await;
+    // Its last words; it goes since somebody else has continued.
+    archive.update_conversation(id(), |known| {
+        known.listing.tag = ConversationTag::Tagged("old".to_owned());
+        known.turns.push(FakeTurn::new(4, "message 4", "answer 4"));
+    });
+    rig.engine.scan_external_sessions().await;
+    agent.wait_closed().await;
+    while archive.external_conversation(id()).unwrap().tag.text() != Some("new") {
+        tokio::task::yield_now().await;
+    }
+    rig.engine.scan_external_sessions().await;
+    let rig = rig.restart().await;
+    let listener = rig.listen(FOUND).await;
+    assert_eq!(json!(listener.session.as_ref().unwrap().meta)["hostler"]["tag"], "new");
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,84 @@
+//! Messages that wait for their turn while somebody else goes on.
+
+use hostler_driver::ExternalActivity;
+use hostler_engine::default_chat_uri;
+use hostler_testkit::fake_driver::FakeAgent;
+use hostler_testkit::fake_transcript_store::FakeTranscriptStore;
+use serde_json::json;
+
+use super::helpers::{somebody, we_begin};
+use super::{FOUND, expected, found, id, turns};
+use crate::common::{Listener, Rig, wish};
+
+/// A turn runs, the fourth, and the sixth message waits for its end.
+async fn queued(rig: &mut Rig, archive: &FakeTranscriptStore, listener: &mut Listener) -> FakeAgent {
+    let agent = we_begin(rig, archive, None, 4).await;
+    let action = json!({ "type": "chat/pendingMessageSet", "kind": "queued", "id": "q",
+        "message": { "text": "message 6", "origin": { "kind": "user" } } });
+    rig.engine.dispatch(wish(&default_chat_uri(FOUND), 1, action, None)).await;
+    listener.until("chat/pendingMessageSet").await;
+    agent
+}
+
+/// The agent knows nothing of what others said, so another one gets the message.
+async fn another_goes_on(rig: &mut Rig, listener: &mut Listener, agent: FakeAgent) {
+    let (_, next) = tokio::join!(agent.wait_closed(), rig.starts.next_start());
+    let mut next = next.succeed();
+    assert_eq!(next.next_prompt().await, "message 6");
+    next.emit_answer(6, "answer ", "6").await;
+    while turns(listener).len() < 6 {
+        listener.until("chat/turnComplete").await;
+    }
+    assert_eq!(turns(listener), expected(1..=6));
+}
+
+#[tokio::test]
+async fn a_queued_message_is_said_after_what_others_said_meanwhile() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = queued(&mut rig, &archive, &mut listener).await;
+    somebody(&archive, 5);
+    agent.emit_answer(4, "answer ", "4").await;
+    another_goes_on(&mut rig, &mut listener, agent).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_queued_message_waits_until_somebody_else_is_done() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = queued(&mut rig, &archive, &mut listener).await;
+    somebody(&archive, 5);
+    archive.update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Busy));
+    agent.emit_answer(4, "answer ", "4").await;
+    while listener.chat.as_ref().unwrap().activity.as_deref() != Some("Continued elsewhere") {
+        listener.next().await;
+    }
+    let chat = listener.chat.as_ref().unwrap();
+    assert_eq!((chat.active_turn.is_some(), chat.queued_messages.as_ref().unwrap().len()), (false, 1));
+    assert_eq!(turns(&listener), expected(1..=4));
+    archive.update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Idle));
+    rig.engine.scan_external_sessions().await;
+    another_goes_on(&mut rig, &mut listener, agent).await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_an_earlier_life_has_queued_waits_for_a_person_whatever_others_say() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = queued(&mut rig, &archive, &mut listener).await;
+    let rig = rig.crash().await;
+    let mut listener = rig.listen(FOUND).await;
+    for n in [7, 8] {
+        somebody(&archive, n);
+        rig.engine.scan_external_sessions().await;
+        listener.until("chat/turnComplete").await;
+    }
+    let chat = listener.chat.as_ref().unwrap();
+    assert_eq!((chat.active_turn.is_some(), chat.queued_messages.as_ref().unwrap().len()), (false, 1));
+    assert_eq!(turns(&listener)[4..], expected(7..=8));
+    drop(agent);
+    rig.engine.shutdown().await;
+}

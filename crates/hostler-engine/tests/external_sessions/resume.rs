@@ -1,0 +1,67 @@
+//! A turn that is taken up again, by an agent that knows its message, or does not.
+
+use hostler_driver::{ConversationStart, DriverEvent, PartId, PartKind, ResumeToken};
+use hostler_engine::default_chat_uri;
+use hostler_testkit::fake_driver::FakeAgent;
+use hostler_testkit::fake_transcript_store::{FakeTranscriptStore, FakeTurn};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{FOUND, found, id};
+use crate::common::{Listener, Rig, wish};
+
+const GO_ON: &str = "Continue where you left off.";
+
+/// Says something, and dies at its first word. Its record has the message, or does not.
+async fn dies(rig: &mut Rig, archive: &FakeTranscriptStore, listener: &mut Listener, kept: bool) -> Option<Uuid> {
+    rig.say(FOUND, "t3", "message 3").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    let sent = agent.next_full_prompt().await.id();
+    begins(&agent).await;
+    listener.until("chat/delta").await;
+    if kept {
+        archive.update_conversation(id(), |known| {
+            known.turns.push(FakeTurn::new(3, "message 3", "").with_message_id(sent))
+        });
+    }
+    agent.exit("signal 9", "").await;
+    listener.until("chat/error agentExited").await;
+    sent
+}
+
+async fn begins(agent: &FakeAgent) {
+    agent.emit(DriverEvent::MessageStarted).await;
+    agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
+    agent.emit(DriverEvent::PartDelta { part: PartId(1), text: "ans".to_owned() }).await;
+}
+
+async fn taken_up(rig: &mut Rig) -> (ConversationStart, String, Option<Uuid>) {
+    let resume = json!({"type": "chat/turnResume", "turnId": "t3"});
+    rig.engine.dispatch(wish(&default_chat_uri(FOUND), 0, resume, None)).await;
+    let start = rig.starts.next_start().await;
+    let conversation = start.spec.conversation.clone();
+    let prompt = start.succeed().next_full_prompt().await;
+    (conversation, prompt.expose().to_owned(), prompt.id())
+}
+
+#[tokio::test]
+async fn an_agent_that_has_kept_the_message_goes_on() {
+    let (mut rig, archive) = found(1, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    dies(&mut rig, &archive, &mut listener, true).await;
+    let mut rig = rig.restart().await;
+    assert_eq!(taken_up(&mut rig).await.1, GO_ON);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_died_before_it_wrote_the_message_down_gets_it_again() {
+    let (mut rig, archive) = found(1, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    let sent = dies(&mut rig, &archive, &mut listener, false).await;
+    let (conversation, prompt, again) = taken_up(&mut rig).await;
+    assert!(matches!(conversation, ConversationStart::Resume { token: ResumeToken(_), .. }));
+    assert_eq!(prompt, "message 3");
+    assert_ne!(again, sent);
+    rig.engine.shutdown().await;
+}

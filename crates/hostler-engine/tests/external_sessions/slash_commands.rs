@@ -1,0 +1,71 @@
+//! Commands: agents keep them under ids of their own, so that they are known by their words.
+
+use hostler_testkit::fake_transcript_store::FakeTurn;
+use uuid::Uuid;
+
+use super::helpers::{command, put, we_say};
+use super::{FOUND, expected, found, turns};
+
+#[tokio::test]
+async fn a_command_that_somebody_else_gives_behind_what_was_said_here_is_theirs() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    let command = command(5, "/compact", "done");
+    put(&archive, command);
+    rig.engine.scan_external_sessions().await;
+    listener.until("chat/turnComplete").await;
+    agent.wait_closed().await;
+    assert_eq!(turns(&listener), [expected(1..=4), vec!["/compact: done".into()]].concat());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_of_ours_is_known_in_another_life_and_long_after() {
+    let (mut rig, archive) = found(1, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.say(FOUND, "t4", "/compact  now").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
+    agent.emit_answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    let mut rig = rig.restart().await;
+    let mut listener = rig.listen(FOUND).await;
+    for n in 5..=6 {
+        rig.say(FOUND, &format!("t{n}"), &format!("message {n}")).await;
+        if n == 5 {
+            agent = rig.starts.next_start().await.succeed();
+        }
+        agent.next_prompt().await;
+        agent.emit_answer(n, "answer ", &n.to_string()).await;
+        listener.until("chat/turnComplete").await;
+    }
+    // Only now it is written down; and once more by somebody else.
+    for (n, answer) in [(7, "ab"), (8, "theirs")] {
+        let command = command(n, "/compact now", answer);
+        put(&archive, command);
+    }
+    rig.engine.scan_external_sessions().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener)[6..], ["/compact now: theirs"]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_that_the_agent_gave_another_id_is_known_by_its_words() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.say(FOUND, "t4", "/compact").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    agent.next_prompt().await;
+    agent.emit_answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    let command = FakeTurn::new(4, "/compact", "").with_message_id(Some(Uuid::new_v4()));
+    put(&archive, command);
+    // The same words, said once more by somebody else.
+    put(&archive, FakeTurn::new(5, "/compact", "c"));
+    rig.engine.scan_external_sessions().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener), [expected(1..=3), vec!["/compact: ab".into(), "/compact: c".into()]].concat());
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,112 @@
+//! What an earlier life of the host has left undone, and sessions that nobody needs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostler_driver::TranscriptStoreError;
+use hostler_engine::{SnapshotTurns, default_chat_uri};
+use hostler_testkit::clock::ManualClock;
+
+use super::common::{Listener, Options, wish};
+use super::{FOUND, expected, found, found_by, id, turns, viewer};
+
+const CALM: Duration = Duration::from_secs(420);
+
+fn with(clock: &ManualClock) -> Options {
+    Options { clock: Arc::new(clock.clone()), ..Options::default() }
+}
+
+#[tokio::test]
+async fn what_was_taken_in_in_part_is_taken_in_by_the_next_life_although_nobody_opens_it() {
+    let clock = ManualClock::new();
+    let (rig, archive) = found_by(2, 300, with(&clock)).await;
+    archive.allow_loads(1);
+    drop(viewer(&rig, SnapshotTurns::Last(2)).await);
+    archive.wait_for_loads().await;
+    let rig = rig.restart().await;
+    clock.wait_for_sleeper(Duration::from_secs(10)).await;
+    // As many pieces as there are.
+    archive.allow_loads(5);
+    clock.advance(Duration::from_secs(10));
+    archive.wait_for_loads().await;
+    let listener = rig.listen(FOUND).await;
+    archive.remove_conversation(id());
+    assert_eq!(turns(&listener), expected(1..=300));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_record_that_could_not_be_removed_is_removed_by_the_next_life() {
+    let (rig, archive) = found(1, 2).await;
+    rig.engine.scan_external_sessions().await;
+    archive.update_conversation(id(), |known| {
+        known.read_error = Some(TranscriptStoreError::Failed("the disk is read-only".to_owned()))
+    });
+    rig.engine.dispose_session(FOUND).await.unwrap();
+    assert!(archive.external_conversation(id()).is_some());
+    archive.update_conversation(id(), |known| known.read_error = None);
+    let rig = rig.restart().await;
+    while archive.external_conversation(id()).is_some() {
+        tokio::task::yield_now().await;
+    }
+    // Once it is gone, what somebody brings back is that person's.
+    archive.add_conversation(id(), Path::new("/"), 2);
+    let rig = rig.restart().await.restart().await;
+    rig.engine.wait_for_initial_scan().await;
+    assert!(archive.external_conversation(id()).is_some());
+    assert_eq!(rig.listed(), [""; 0]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_needs_is_at_rest_and_whoever_wants_it_finds_it_as_it_was() {
+    let clock = ManualClock::new();
+    let (rig, _archive) = found_by(2, 3, with(&clock)).await;
+    rig.engine.wait_for_initial_scan().await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let mut listener = rig.listen(FOUND).await;
+    let titled = |title: &str| serde_json::json!({"type": "session/titleChanged", "title": title});
+    rig.engine.dispatch(wish(FOUND, 1, titled("mine"), None)).await;
+    listener.until("session/titleChanged").await;
+    // Somebody hears it: it stays, however long that takes.
+    for _ in 0..3 {
+        clock.wait_for_sleeper(CALM).await;
+        clock.advance(CALM);
+    }
+    clock.wait_for_sleeper(CALM).await;
+    assert!(tasks() > before);
+    rig.engine.dispatch(wish(FOUND, 2, titled("mine still"), None)).await;
+    listener.until("session/titleChanged").await;
+    rig.engine.remove_subscriber(listener.subscriber.id());
+    clock.wait_for_sleeper(CALM).await;
+    while tasks() > before {
+        clock.advance(CALM);
+        tokio::task::yield_now().await;
+    }
+    assert!(rig.engine.has_session(FOUND));
+    let again = rig.listen(FOUND).await;
+    assert_eq!(again.session.as_ref().unwrap().title, "mine still");
+    assert_eq!(turns(&again), expected(1..=3));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn whoever_wants_a_session_at_the_very_moment_in_which_it_goes_to_rest_is_served() {
+    let clock = ManualClock::new();
+    let (rig, _archive) = found_by(2, 3, with(&clock)).await;
+    for round in 0..50 {
+        let listener = Listener::new(FOUND);
+        rig.engine.subscribe(&default_chat_uri(FOUND), &listener.subscriber, 1).await.unwrap();
+        rig.engine.remove_subscriber(listener.subscriber.id());
+        clock.wait_for_sleeper(CALM).await;
+        clock.advance(CALM);
+        clock.wait_for_sleeper(CALM).await;
+        clock.advance(CALM);
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+    }
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,132 @@
+//! What is wrong with what the agents keep is said, and nothing is changed.
+
+use std::path::{Path, PathBuf};
+
+use hostler_driver::{DriverEvent, ResumeToken, TranscriptStoreError};
+use hostler_engine::{EngineError, TranscriptIssueKind};
+use uuid::Uuid;
+
+use super::common::{Rig, SESSION};
+use super::{FOUND, found, id};
+
+/// What is wrong, in lines, and how many conversations were read.
+async fn wrong(rig: &Rig) -> (usize, Vec<String>) {
+    let checkup = rig.engine.check_transcripts().await.unwrap();
+    assert_eq!(checkup.omitted_issues, 0);
+    let line = |finding: hostler_engine::TranscriptIssue| {
+        let path = finding.path.map(|path| path.display().to_string());
+        let subject = finding.session.or(path).unwrap();
+        format!("{} {subject}: {}", finding.kind.as_str(), finding.problem)
+    };
+    (checkup.conversations, checkup.issues.into_iter().map(line).collect())
+}
+
+#[tokio::test]
+async fn healthy_records_are_read_and_nothing_is_said_of_them() {
+    let (rig, _archive) = found(1, 3).await;
+    assert_eq!(wrong(&rig).await, (1, Vec::new()));
+    rig.listen(FOUND).await;
+    assert_eq!(wrong(&rig).await, (1, Vec::new()), "taken in, it is read once");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn damage_is_told_of_each_record_and_its_neighbours_are_read() {
+    let (rig, archive) = found(1, 3).await;
+    let torn = Uuid::from_u128(2);
+    archive.add_conversation(torn, Path::new("/"), 1);
+    archive.update_conversation(torn, |known| {
+        known.read_error = Some(TranscriptStoreError::Failed("the disk is torn".to_owned()))
+    });
+    archive.add_conversation(Uuid::from_u128(3), Path::new("/"), 1);
+    archive.update_conversation(id(), |known| {
+        known.damage = vec!["line 2 is not a record".to_owned(), "5 bytes more".to_owned()]
+    });
+    archive.add_unreadable_file(&PathBuf::from(format!("/p/{}.jsonl", Uuid::from_u128(4))), "permission denied");
+    archive.add_unreadable_file(Path::new("/p/locked"), "permission denied");
+    let (conversations, mut lines) = wrong(&rig).await;
+    lines.sort();
+    assert_eq!(conversations, 3);
+    assert_eq!(
+        lines,
+        [
+            &format!("damaged {FOUND}: 5 bytes more"),
+            &format!("damaged {FOUND}: line 2 is not a record"),
+            "unreadable /p/locked: it cannot be read: permission denied",
+            "unreadable claude:/00000000-0000-0000-0000-000000000002: the agent's record of the conversation could not be read: the disk is torn",
+            "unreadable claude:/00000000-0000-0000-0000-000000000004: it cannot be read: permission denied",
+        ]
+    );
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_record_is_gone_is_named_also_after_a_restart() {
+    let (rig, archive) = found(1, 3).await;
+    rig.listen(FOUND).await;
+    archive.remove_conversation(id());
+    let gone =
+        format!("missing {FOUND}: the agent's record of it is gone: what was said can be read here, but not continued");
+    assert_eq!(wrong(&rig).await, (0, vec![gone.clone()]));
+    let rig = rig.restart().await;
+    assert_eq!(wrong(&rig).await, (0, vec![gone]));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_agent_has_said_nothing_of_a_record_misses_none() {
+    let (mut rig, archive) = found(1, 1).await;
+    let (mut listener, agent) = rig.ask().await;
+    assert_eq!(wrong(&rig).await, (1, Vec::new()), "it works");
+    agent.emit_answer(1, "hel", "lo").await;
+    listener.until("session/chatUpdated").await;
+    assert_eq!(wrong(&rig).await, (1, Vec::new()), "and has written nothing");
+    let token = format!("record-{}", Uuid::from_u128(9));
+    agent.emit(DriverEvent::ResumeToken(ResumeToken(token))).await;
+    let missing = loop {
+        let checkup = rig.engine.check_transcripts().await.unwrap();
+        if let [finding] = &checkup.issues[..] {
+            break finding.clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!((missing.kind, missing.session.as_deref()), (TranscriptIssueKind::Missing, Some(SESSION)));
+    archive.add_conversation(Uuid::from_u128(9), Path::new("/"), 1);
+    assert_eq!(wrong(&rig).await, (2, Vec::new()));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_deleted_session_whose_record_is_back_is_named_and_not_read() {
+    let (rig, archive) = found(1, 3).await;
+    rig.engine.scan_external_sessions().await;
+    rig.engine.dispose_session(FOUND).await.unwrap();
+    assert_eq!(wrong(&rig).await, (0, Vec::new()));
+    archive.add_conversation(id(), Path::new("/"), 3);
+    let back = format!("deleted {FOUND}: it was deleted here, but the agent's record of it is still there");
+    assert_eq!(wrong(&rig).await, (0, vec![back]));
+    assert!(archive.external_conversation(id()).is_some(), "nothing is changed");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn thousands_of_findings_are_told_in_part_and_counted() {
+    let (rig, archive) = found(1, 1).await;
+    for number in 0..1500 {
+        archive.add_unreadable_file(Path::new(&format!("/p/{number}")), "no");
+    }
+    let checkup = rig.engine.check_transcripts().await.unwrap();
+    assert_eq!((checkup.issues.len(), checkup.omitted_issues, checkup.conversations), (1000, 500, 1));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_checkup_of_an_archive_that_never_answers_ends_with_the_host() {
+    let (rig, archive) = found(1, 1).await;
+    rig.engine.wait_for_initial_scan().await;
+    archive.set_listing_enabled(false);
+    let engine = rig.engine.clone();
+    let checkup = tokio::spawn(async move { engine.check_transcripts().await });
+    rig.engine.shutdown().await;
+    assert!(matches!(checkup.await.unwrap(), Err(EngineError::Stopping)));
+}

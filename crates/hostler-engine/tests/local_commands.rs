@@ -1,0 +1,215 @@
+//! Local turns: what the host does itself, without an agent.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use ahp_types::state::{SessionLifecycle, TurnState};
+use common::{Listener, Rig, SESSION, wish};
+use hostler_driver::{DriverEvent, TurnCause, TurnOutcome};
+use hostler_engine::default_chat_uri;
+use serde_json::{Value, json};
+
+/// The last turn that is over, as JSON.
+fn last(listener: &Listener) -> Value {
+    serde_json::to_value(listener.chat.as_ref().unwrap().turns.last().unwrap()).unwrap()
+}
+
+fn queued(id: &str, text: &str, kind: &str) -> hostler_engine::Dispatch {
+    let message = json!({"text": text, "origin": {"kind": "user"}});
+    let set = json!({"type": "chat/pendingMessageSet", "kind": kind, "id": id, "message": message});
+    wish(&default_chat_uri(SESSION), 0, set, None)
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_sessions_directory_without_an_agent() {
+    let (rig, mut listener) = Rig::with_session().await;
+    std::fs::write(rig.work.join("here.txt"), "x").unwrap();
+    rig.say(SESSION, "t1", "!ls; echo oops >&2; exit 3").await;
+    listener.until("chat/turnComplete").await;
+    let turn = last(&listener);
+    let call = &turn["responseParts"][0]["toolCall"];
+    assert_eq!(call["_meta"]["toolKind"], "terminal");
+    assert_eq!(call["status"], "completed");
+    assert_eq!(call["content"][0]["text"], "here.txt\noops\n");
+    assert_eq!(call["structuredContent"], json!({"exitCode": 3}));
+    assert_eq!((&call["success"], &call["error"]["message"]), (&json!(false), &json!("exit code 3")));
+    assert!(call["toolInput"].as_str().unwrap().contains("exit 3"));
+    assert_eq!(turn["state"], "complete");
+    assert_eq!(turn.get("usage"), None, "no model was asked");
+    assert_eq!(rig.starts.open_count(), 0, "no agent was started");
+    assert!(listener.heard.contains(&"added".to_owned()), "it is there for everybody");
+    assert_eq!(listener.session.as_ref().unwrap().lifecycle, SessionLifecycle::Ready);
+    let log = rig.engine.audit(SESSION, 0, 10).await.unwrap();
+    assert_eq!(log.len(), 1);
+    let entry = &log[0].entry;
+    assert_eq!((entry.decided_by.as_str(), entry.decision.as_str(), entry.tool.as_str()), ("me", "allow", "Bash"));
+    assert!(entry.input.contains("echo oops"));
+
+    let rig = rig.restart().await;
+    let again = rig.listen(SESSION).await;
+    assert_eq!(last(&again), turn, "it comes back as it was");
+    assert_eq!(rig.listed(), [SESSION]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_command_prints_is_shown_while_it_runs_and_a_cancel_ends_it() {
+    let (rig, mut listener) = Rig::with_session().await;
+    rig.say(SESSION, "t1", "!echo first; exec sleep 1000").await;
+    listener.until("chat/toolCallContentChanged").await;
+    let active = serde_json::to_value(listener.chat.as_ref().unwrap().active_turn.as_ref().unwrap()).unwrap();
+    assert_eq!(active["responseParts"][0]["toolCall"]["content"][0]["text"], "first\n");
+    rig.say(SESSION, "t2", "hello").await;
+    listener.until("chat/turnStarted rejected").await;
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled").await;
+    let turn = listener.chat.as_ref().unwrap().turns.last().unwrap();
+    assert_eq!(turn.state, TurnState::Cancelled);
+    // The next one need not wait for it.
+    rig.say(SESSION, "t2", "!echo second").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(last(&listener)["responseParts"][0]["toolCall"]["content"][0]["text"], "second\n");
+    assert_eq!(rig.starts.open_count(), 0);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_is_stronger_than_a_person_and_a_mode_is_not() {
+    let (rig, mut listener) = Rig::with_session().await;
+    let rules =
+        "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(touch:*)\" }]\n";
+    std::fs::write(rig.state.join("rules.toml"), rules).unwrap();
+    rig.say(SESSION, "t1", "!touch file").await;
+    listener.until("chat/turnComplete").await;
+    assert!(!rig.work.join("file").exists());
+    let call = last(&listener)["responseParts"][0]["toolCall"].clone();
+    assert_eq!((&call["status"], &call["success"]), (&json!("completed"), &json!(false)));
+    let entry = rig.engine.audit(SESSION, 0, 10).await.unwrap().remove(0).entry;
+    assert_eq!((entry.decided_by.as_str(), entry.decision.as_str()), ("rule", "deny"));
+    // What cannot be seen through could be what the rule denies.
+    rig.say(SESSION, "t1b", "!$(echo touch) sly").await;
+    listener.until("chat/turnComplete").await;
+    assert!(!rig.work.join("sly").exists());
+    let mode = json!({"type": "session/configChanged", "config": {"permissionMode": "dontAsk"}});
+    rig.engine.dispatch(wish(SESSION, 0, mode, None)).await;
+    rig.say(SESSION, "t2", "!mkdir made").await;
+    listener.until("chat/turnComplete").await;
+    assert!(rig.work.join("made").exists(), "it is a person's own act");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn renaming_is_a_local_turn_and_an_empty_title_changes_nothing() {
+    let (rig, mut listener) = Rig::with_session().await;
+    rig.say(SESSION, "t1", "/rename").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.session.as_ref().unwrap().title, "");
+    rig.say(SESSION, "t2", "/rename  My   chat ").await;
+    listener.until("chat/turnComplete").await;
+    let session = listener.session.as_ref().unwrap();
+    assert_eq!((session.title.as_str(), session.chats[0].title.as_str()), ("My chat", "My chat"));
+    assert!(last(&listener)["responseParts"][0]["content"].as_str().unwrap().contains("My chat"));
+    assert_eq!(rig.starts.open_count(), 0);
+    for (text, reason) in [("!", "say the command"), ("!  ", "say the command")] {
+        rig.say(SESSION, "t3", text).await;
+        listener.until("chat/turnStarted rejected").await;
+        assert!(listener.heard.last().unwrap().contains(reason));
+    }
+    let rig = rig.restart().await;
+    assert_eq!(rig.listen(SESSION).await.session.unwrap().title, "My chat");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn commands_wait_in_the_queue_like_messages_and_are_never_told_to_the_agent() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    rig.engine.dispatch(queued("m1", "!echo queued", "steering")).await;
+    listener.until("chat/pendingMessageSet").await;
+    assert_eq!(
+        listener.chat.as_ref().unwrap().queued_messages.as_ref().unwrap().len(),
+        1,
+        "it is no word for the agent"
+    );
+    rig.engine.dispatch(queued("m2", "for the agent", "queued")).await;
+    listener.until("chat/pendingMessageSet").await;
+    let mut agent = agent;
+    agent.emit_answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(last(&listener)["responseParts"][0]["toolCall"]["content"][0]["text"], "queued\n");
+    assert_eq!(
+        agent.next_prompt().await,
+        "for the agent",
+        "the queue goes on, and the agent never heard of the command"
+    );
+    assert_eq!(rig.engine.audit(SESSION, 0, 10).await.unwrap()[0].entry.decided_by, "queue");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_works_by_itself_meanwhile_is_shown_in_the_same_turn() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    agent.emit_answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    rig.say(SESSION, "t2", "!echo ready; while [ ! -e go ]; do sleep 0.01; done").await;
+    listener.until("chat/toolCallContentChanged").await;
+    agent.emit(DriverEvent::TurnStarted(TurnCause::Agent("something is done".into()))).await;
+    listener.until("chat/responsePart systemNotification").await;
+    std::fs::write(rig.work.join("go"), "").unwrap();
+    listener.until("chat/toolCallComplete").await;
+    agent.emit_answer(2, "by ", "myself").await;
+    listener.until("chat/turnComplete").await;
+    let turn = last(&listener);
+    assert_eq!(turn["id"], "t2");
+    assert!(turn.to_string().contains("by myself"), "{turn}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_that_the_host_did_not_survive_ends_as_interrupted_and_is_not_resumed() {
+    let (rig, mut listener) = Rig::with_session().await;
+    rig.say(SESSION, "t1", "!echo begun; exec sleep 1000").await;
+    listener.until("chat/toolCallContentChanged").await;
+    let old = rig.engine.clone();
+    let rig = rig.crash().await;
+    let mut listener = rig.listen(SESSION).await;
+    let turn = last(&listener);
+    assert_eq!(
+        (&turn["state"], &turn["responseParts"][1]["error"]["errorType"]),
+        (&json!("error"), &json!("interrupted"))
+    );
+    let resume = json!({"type": "chat/turnResume", "turnId": "t1"});
+    rig.engine.dispatch(wish(&default_chat_uri(SESSION), 0, resume, None)).await;
+    listener.until("chat/turnResume rejected: what the host did itself").await;
+    assert_eq!(rig.starts.open_count(), 0);
+    rig.engine.shutdown().await;
+    old.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_and_a_dispose_end_commands() {
+    let (rig, mut listener) = Rig::with_session().await;
+    rig.say(SESSION, "t1", "!echo $$; exec sleep 1000").await;
+    listener.until("chat/toolCallContentChanged").await;
+    let active = serde_json::to_value(listener.chat.as_ref().unwrap().active_turn.as_ref().unwrap()).unwrap();
+    let pid: u32 =
+        active["responseParts"][0]["toolCall"]["content"][0]["text"].as_str().unwrap().trim().parse().unwrap();
+    assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_fails_meanwhile_does_not_end_a_command() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    agent.end_turn(TurnOutcome::Completed { empty: true }).await;
+    listener.until("chat/turnComplete").await;
+    rig.say(SESSION, "t2", "!echo ready; while [ ! -e go ]; do sleep 0.01; done; echo done").await;
+    listener.until("chat/toolCallContentChanged").await;
+    agent.exit("exit code 1", "").await;
+    std::fs::write(rig.work.join("go"), "").unwrap();
+    listener.until("chat/turnComplete").await;
+    assert_eq!(last(&listener)["responseParts"][0]["toolCall"]["content"][0]["text"], "ready\ndone\n");
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,84 @@
+//! What people say, and what is in their files, is in no log: neither where it cannot be read any more, nor where somebody
+//! prints what holds it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use common::log::Log;
+use common::{Rig, SESSION, turn_started};
+use hostler_engine::{Delivery, ResourceContents, StoredContent, Subscriber, WriteResource, default_chat_uri};
+
+/// A word that people have written.
+const PLANTED: &str = "planted-word";
+
+/// Damages a store, starts a host on it and opens the session; answers what was logged.
+async fn logged_after(damage: impl FnOnce(&Rig)) -> String {
+    let mut rig = Rig::start().await;
+    rig.talk().await;
+    rig.engine.shutdown().await;
+    damage(&rig);
+    let (log, _guard) = Log::begin();
+    let rig = rig.crash().await;
+    let (subscriber, _deliveries) = Subscriber::new(100);
+    // Whether there still is a session is not the question here.
+    let _opened = rig.engine.subscribe(&default_chat_uri(SESSION), &subscriber, 1).await;
+    rig.engine.shutdown().await;
+    log.text()
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_back_is_logged_without_its_words() {
+    let planted = format!("'\"{PLANTED}\"'");
+    let journaled = |kind: u8, body: &str| {
+        format!(
+            "INSERT INTO journal (seq, channel, kind, body)
+             SELECT max(seq) + 1, (SELECT id FROM channels WHERE uri = '{SESSION}'), {kind}, {body} FROM journal"
+        )
+    };
+    for (statement, expected) in [
+        (format!("UPDATE sessions SET summary = {planted}"), "a stored session's line could not be read"),
+        (format!("UPDATE snapshots SET body = {planted}"), "a session's snapshot could not be read"),
+        (format!("UPDATE turns SET body = {planted}"), "a stored turn could not be read"),
+        // Every JSON is an action, if only an unknown one.
+        (journaled(0, &format!("'{{{PLANTED}'")), "an action in the journal could not be read"),
+        (journaled(1, &planted), "a host record could not be read"),
+    ] {
+        let damage = |rig: &Rig| {
+            let store = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
+            assert!(store.execute(&statement, []).unwrap() > 0, "{statement}");
+        };
+        let logged = logged_after(damage).await;
+        assert!(logged.contains(expected) && !logged.contains(PLANTED), "{statement}: {logged}");
+    }
+}
+
+#[tokio::test]
+async fn grants_that_cannot_be_read_are_logged_without_what_was_granted() {
+    let damage = |rig: &Rig| std::fs::write(rig.state.join("grants.json"), format!("[\"{PLANTED}\"]")).unwrap();
+    let logged = logged_after(damage).await;
+    assert!(logged.contains("the file of the grants cannot be read") && !logged.contains(PLANTED), "{logged}");
+}
+
+#[tokio::test]
+async fn what_holds_words_or_contents_is_printed_without_them() {
+    let (rig, listener) = Rig::with_session().await;
+    rig.say(SESSION, "t1", PLANTED).await;
+    let (subscriber, mut deliveries) = Subscriber::new(100);
+    rig.engine.subscribe(&default_chat_uri(SESSION), &subscriber, 1).await.unwrap();
+    let snapshot = deliveries.recv().await.unwrap();
+    assert!(matches!(snapshot, Delivery::Snapshot { .. }));
+    let body = || PLANTED.as_bytes().to_vec();
+    for shown in [
+        format!("{snapshot:?}"),
+        format!("{:?}", turn_started(SESSION, "t1", PLANTED)),
+        format!("{:?}", StoredContent { content_type: "text/plain".into(), body: body() }),
+        format!("{:?}", ResourceContents { content_type: None, body: body() }),
+        format!("{:?}", WriteResource { data: body(), ..WriteResource::default() }),
+    ] {
+        let as_bytes = format!("{:?}", body());
+        assert!(!shown.contains(PLANTED) && !shown.contains(as_bytes.trim_matches(['[', ']'])), "{shown}");
+    }
+    drop(listener);
+    rig.engine.shutdown().await;
+}

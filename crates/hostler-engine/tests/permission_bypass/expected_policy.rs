@@ -1,0 +1,119 @@
+//! What may run, said a second time and simply: the few calls of these tests under the few rules of these tests.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hostler_driver::GateDecision;
+use serde_json::json;
+
+/// The calls that agents make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Deed {
+    Read,
+    Push,
+    Pull,
+    Write,
+    /// An input that is none.
+    Malformed,
+}
+
+impl Deed {
+    pub(crate) const ALL: [Self; 5] = [Self::Read, Self::Push, Self::Pull, Self::Write, Self::Malformed];
+
+    pub(crate) fn tool(self) -> &'static str {
+        match self {
+            Self::Read => "Read",
+            Self::Push | Self::Pull | Self::Malformed => "Bash",
+            Self::Write => "Write",
+        }
+    }
+
+    pub(crate) fn input(self, directory: &Path) -> String {
+        match self {
+            Self::Read => json!({ "file_path": directory.join("notes.txt") }).to_string(),
+            Self::Push => json!({ "command": "git push" }).to_string(),
+            Self::Pull => json!({ "command": "git pull" }).to_string(),
+            Self::Write => json!({ "file_path": directory.join("made.txt"), "content": "x" }).to_string(),
+            Self::Malformed => "[]".to_owned(),
+        }
+    }
+
+    /// The deed that an input of a tool is.
+    pub(crate) fn of(tool: &str, input: &str, directory: &Path) -> Option<Self> {
+        Self::ALL.into_iter().find(|deed| deed.tool() == tool && deed.input(directory) == input)
+    }
+}
+
+/// The permission modes.
+pub(crate) const MODES: [&str; 4] = ["default", "acceptEdits", "plan", "dontAsk"];
+
+/// What the host's file of rules says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Book {
+    Empty,
+    DeniesPush,
+    AllowsPush,
+    AsksPull,
+}
+
+impl Book {
+    pub(crate) const ALL: [Self; 4] = [Self::Empty, Self::DeniesPush, Self::AllowsPush, Self::AsksPull];
+
+    /// The file. No two of them have one length, so that every one is noticed.
+    pub(crate) fn text(self, version: usize) -> String {
+        let rule = match self {
+            Self::Empty => String::new(),
+            Self::DeniesPush => r#"{ effect = "deny", scope = "global", rule = "Bash(git push:*)" }"#.to_owned(),
+            Self::AllowsPush => r#"{ effect = "allow", scope = "global", rule = "Bash(git push)" }"#.to_owned(),
+            Self::AsksPull => r#"{ effect = "ask", scope = "global", rule = "Bash(git pull:*)" }"#.to_owned(),
+        };
+        format!("#{}\n[global]\nversion = 1\nrules = [{rule}]\n", "#".repeat(version * 100))
+    }
+}
+
+/// What holds in the session.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Policy {
+    pub(crate) mode: &'static str,
+    pub(crate) book: Book,
+    /// What somebody allowed for the session.
+    pub(crate) session: BTreeSet<Deed>,
+    /// What somebody allowed for ever; it is in the book.
+    pub(crate) always: BTreeSet<Deed>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Allow,
+    Ask,
+    Deny,
+}
+
+impl Policy {
+    pub(crate) fn new() -> Self {
+        Self { mode: "default", book: Book::Empty, session: BTreeSet::new(), always: BTreeSet::new() }
+    }
+
+    pub(crate) fn verdict(&self, deed: Deed) -> Verdict {
+        let asked = if self.mode == "dontAsk" { Verdict::Deny } else { Verdict::Ask };
+        match (deed, self.mode, self.book) {
+            (Deed::Malformed, _, _) | (Deed::Push, _, Book::DeniesPush) => Verdict::Deny,
+            (Deed::Read, _, _) => Verdict::Allow,
+            (_, "plan", _) => Verdict::Deny,
+            (Deed::Pull, _, Book::AsksPull) => asked,
+            (Deed::Push, _, Book::AllowsPush) | (Deed::Write, "acceptEdits", _) => Verdict::Allow,
+            _ if self.session.contains(&deed) || self.always.contains(&deed) => Verdict::Allow,
+            _ => asked,
+        }
+    }
+}
+
+impl From<&GateDecision> for Verdict {
+    fn from(gate: &GateDecision) -> Self {
+        match gate {
+            GateDecision::Allow => Self::Allow,
+            GateDecision::Ask => Self::Ask,
+            GateDecision::Deny(_) => Self::Deny,
+        }
+    }
+}

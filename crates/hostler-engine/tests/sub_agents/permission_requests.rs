@@ -1,0 +1,101 @@
+//! What sub-agents ask is asked in their own chats.
+
+use hostler_driver::{AgentRequestId, Answer, PermissionRequest};
+
+use super::*;
+
+fn asks(agent: &str, call: &str) -> DriverEvent {
+    DriverEvent::PermissionRequested(PermissionRequest {
+        request_id: AgentRequestId(format!("r-{call}")),
+        call_id: call.into(),
+        tool: "Bash".into(),
+        input: raw(&json!({ "command": "git push" })),
+        sub_agent: Some(agent.into()),
+        reason: None,
+        display: ToolDisplay { name: "Bash".into(), ..ToolDisplay::default() },
+    })
+}
+
+/// What the session waits for.
+pub(super) fn needed(listener: &Listener) -> Vec<Value> {
+    let needed = listener.session.as_ref().unwrap().input_needed.iter().flatten();
+    needed.map(|request| serde_json::to_value(request).unwrap()).collect()
+}
+
+fn answer(listener: &Listener, approved: bool) -> Value {
+    let request = &needed(listener)[0];
+    json!({ "type": "chat/toolCallConfirmed", "turnId": request["turnId"], "approved": approved,
+        "toolCallId": request["toolCall"]["toolCallId"], "confirmed": approved.then_some("user-action"),
+        "reason": (!approved).then_some("denied") })
+}
+
+fn without_nulls(mut value: Value) -> Value {
+    value.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    value
+}
+
+#[tokio::test]
+async fn it_is_asked_in_its_chat_and_answered_by_somebody_who_hears_the_session_alone() {
+    let (rig, mut listener, mut agent) = at_work().await;
+    agent.emit(asks(AGENT, "B")).await;
+    listener.until("session/inputNeededSet").await;
+    let asked = needed(&listener);
+    assert_eq!((asked.len(), &asked[0]["chat"]), (1, &json!(chat_of(CALL))));
+    assert_eq!(asked[0]["toolCall"]["confirmationTitle"], "A sub-agent wants to use Bash");
+    assert_eq!(asked[0]["turnId"], worker(&listener, CALL).active_turn.as_ref().unwrap().id);
+    // The parent's chat knows nothing of it.
+    rig.engine.dispatch(wish(&default_chat_uri(SESSION), 1, without_nulls(answer(&listener, true)), None)).await;
+    listener.until("chat/toolCallConfirmed rejected").await;
+    rig.engine.dispatch(wish(&chat_of(CALL), 2, without_nulls(answer(&listener, true)), None)).await;
+    let (request, said) = agent.next_answer().await;
+    assert_eq!(request.0, "r-B");
+    assert!(matches!(said, Answer::Allow { .. }));
+    listener.until("session/inputNeededRemoved").await;
+    agent.emit(did(AGENT, returned("B"))).await;
+    listener.until("chat/toolCallComplete").await;
+    let turn = serde_json::to_value(worker(&listener, CALL).active_turn.as_ref().unwrap()).unwrap();
+    assert_eq!(turn["responseParts"][0]["toolCall"]["status"], "completed");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_in_the_background_asks_behind_the_turns_end() {
+    let (rig, mut listener, mut agent) = at_work().await;
+    agent.emit(in_background(AGENT, CALL)).await;
+    agent.emit(asks(AGENT, "B")).await;
+    listener.until("session/inputNeededSet").await;
+    agent.emit(returned(CALL)).await;
+    agent.emit_answer(8, "do", "ne").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(needed(&listener).len(), 1, "the turn's end answers nobody");
+    agent.emit(asks(AGENT, "C")).await;
+    listener.until("session/inputNeededSet").await;
+    assert_eq!(needed(&listener).len(), 2);
+    rig.engine.dispatch(wish(&chat_of(CALL), 1, without_nulls(answer(&listener, false)), None)).await;
+    let (request, said) = agent.next_answer().await;
+    assert_eq!(request.0, "r-B");
+    assert!(matches!(said, Answer::Deny { .. }));
+    // What is over is not asked any more.
+    agent.emit(finished(AGENT, SubAgentOutcome::Stopped)).await;
+    let (request, said) = agent.next_answer().await;
+    assert_eq!(request.0, "r-C");
+    assert!(matches!(said, Answer::Deny { .. }));
+    listener.until("session/inputNeededRemoved").await;
+    listener.until("session/inputNeededRemoved").await;
+    assert_eq!(needed(&listener), [Value::Null; 0]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_one_asks_that_is_waited_for_ends_with_the_turn() {
+    let (rig, mut listener, agent) = at_work().await;
+    agent.emit(asks(AGENT, "B")).await;
+    listener.until("session/inputNeededSet").await;
+    let late = without_nulls(answer(&listener, true));
+    rig.cancel(SESSION, "t1").await;
+    listener.until("session/inputNeededRemoved").await;
+    assert_eq!(needed(&listener), [Value::Null; 0]);
+    rig.engine.dispatch(wish(&chat_of(CALL), 1, late, None)).await;
+    listener.until("chat/toolCallConfirmed rejected").await;
+    rig.engine.shutdown().await;
+}

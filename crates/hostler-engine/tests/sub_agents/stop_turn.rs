@@ -1,0 +1,187 @@
+//! A turn is stopped while something goes on beside it.
+
+use hostler_engine::BackgroundOnStop;
+
+use super::permission_requests::needed;
+use super::*;
+
+pub(super) fn shell(id: &str) -> DriverEvent {
+    DriverEvent::BackgroundTaskChanged(BackgroundTask {
+        id: id.into(),
+        kind: BackgroundTaskKind::Shell,
+        description: format!("npm run {id}"),
+        call_id: Some("c1".into()),
+    })
+}
+
+async fn over(agent: &FakeAgent, listener: &mut Listener, id: &str) {
+    agent.emit(DriverEvent::BackgroundTaskEnded { id: id.into() }).await;
+    listener.until("chat/backgroundWorkRemoved").await;
+}
+
+/// A session with this policy of its host, a shell and a sub-agent beside its first turn.
+pub(super) async fn beside(background_on_stop: BackgroundOnStop) -> (Rig, Listener, FakeAgent) {
+    let mut rig = Rig::start_with(common::Options { background_on_stop, ..common::Options::default() }).await;
+    let (mut listener, agent) = rig.ask().await;
+    let_work(&agent, AGENT, CALL).await;
+    agent.emit(in_background(AGENT, CALL)).await;
+    listener.until("chat/backgroundWorkSet").await;
+    agent.emit(shell("b1")).await;
+    listener.until("chat/backgroundWorkSet").await;
+    (rig, listener, agent)
+}
+
+async fn cancel(rig: &Rig, listener: &mut Listener) {
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled").await;
+}
+
+/// The next piece of work that the agent is told to stop is this one, by a person's wish: nothing else was before.
+async fn nothing_was_stopped_before(rig: &Rig, agent: &mut FakeAgent, id: &str) {
+    rig.engine.stop_background_work(&default_chat_uri(SESSION), id).await.unwrap();
+    assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some(id));
+}
+
+/// Answers the session's question.
+async fn answer(rig: &Rig, asked: &Value, seq: i64, response: &str, work: &[&str]) {
+    let value = json!({ "kind": "selected-many", "value": work });
+    let answers = (response == "accept").then(|| json!({ "work": { "state": "submitted", "value": value } }));
+    let mut action =
+        json!({ "type": "chat/inputCompleted", "requestId": asked["request"]["id"], "response": response });
+    if let Some(answers) = answers {
+        action["answers"] = answers;
+    }
+    rig.engine.dispatch(wish(asked["chat"].as_str().unwrap(), seq, action, None)).await;
+}
+
+#[tokio::test]
+async fn what_is_kept_goes_on_and_stays_listed() {
+    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Keep).await;
+    cancel(&rig, &mut listener).await;
+    nothing_was_stopped_before(&rig, &mut agent, "b1").await;
+    assert_eq!(needed(&listener), [Value::Null; 0]);
+    assert_eq!(listener.chat.as_ref().unwrap().background_work.as_ref().unwrap().len(), 2);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_not_kept_is_stopped_with_the_turn_and_what_comes_late_as_well() {
+    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Stop).await;
+    cancel(&rig, &mut listener).await;
+    let mut stopped = [agent.stopped_tasks.recv().await.unwrap(), agent.stopped_tasks.recv().await.unwrap()];
+    stopped.sort();
+    assert_eq!(stopped, [AGENT, "b1"]);
+    agent.emit(shell("late")).await;
+    assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some("late"));
+    // What the agent is told again about work that is known is no reason to stop it again.
+    agent.emit(shell("late")).await;
+    agent.end_turn(TurnOutcome::Interrupted).await;
+    rig.say(SESSION, "t2", "on").await;
+    assert_eq!(agent.next_prompt().await, "on");
+    agent.emit(shell("b2")).await;
+    listener.until("chat/backgroundWorkSet").await;
+    listener.until("chat/backgroundWorkSet").await;
+    listener.until("chat/backgroundWorkSet").await;
+    nothing_was_stopped_before(&rig, &mut agent, "b2").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_question_waits_over_turns_and_stops_what_is_chosen() {
+    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Ask).await;
+    cancel(&rig, &mut listener).await;
+    listener.until("session/inputNeededSet").await;
+    let asked = needed(&listener)[0].clone();
+    assert_eq!((&asked["kind"], &asked["chat"]), (&json!("chatInput"), &json!(default_chat_uri(SESSION))));
+    let options = asked["request"]["questions"][0]["options"].as_array().unwrap();
+    let labels: Vec<_> = options.iter().map(|option| (&option["id"], &option["label"])).collect();
+    assert_eq!(labels, [(&json!(AGENT), &json!("looks around")), (&json!("b1"), &json!("npm run b1"))]);
+    agent.end_turn(TurnOutcome::Interrupted).await;
+    rig.say(SESSION, "t2", "on").await;
+    assert_eq!(agent.next_prompt().await, "on");
+    agent.emit_answer(8, "do", "ne").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(needed(&listener), std::slice::from_ref(&asked), "it belongs to no turn");
+
+    answer(&rig, &asked, 1, "accept", &["b7"]).await;
+    listener.until("chat/inputCompleted rejected: ").await;
+    answer(&rig, &asked, 2, "accept", &["b1"]).await;
+    listener.until("session/inputNeededRemoved").await;
+    assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some("b1"));
+    nothing_was_stopped_before(&rig, &mut agent, AGENT).await;
+    answer(&rig, &asked, 3, "accept", &["b1"]).await;
+    listener.until("chat/inputCompleted rejected: nobody waits").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_question_that_is_declined_stops_nothing() {
+    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Ask).await;
+    cancel(&rig, &mut listener).await;
+    listener.until("session/inputNeededSet").await;
+    answer(&rig, &needed(&listener)[0], 1, "decline", &[]).await;
+    listener.until("session/inputNeededRemoved").await;
+    nothing_was_stopped_before(&rig, &mut agent, "b1").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_question_about_nothing_is_withdrawn() {
+    let (rig, mut listener, agent) = beside(BackgroundOnStop::Ask).await;
+    cancel(&rig, &mut listener).await;
+    listener.until("session/inputNeededSet").await;
+    agent.emit(shell("late")).await;
+    listener.until("session/inputNeededSet").await;
+    let options = |listener: &Listener| {
+        needed(listener)[0]["request"]["questions"][0]["options"].as_array().unwrap().iter().count()
+    };
+    assert_eq!(options(&listener), 3);
+    for (id, left) in [("late", 2), ("b1", 1)] {
+        over(&agent, &mut listener, id).await;
+        listener.until("session/inputNeededSet").await;
+        assert_eq!(options(&listener), left);
+    }
+    over(&agent, &mut listener, AGENT).await;
+    listener.until("session/inputNeededRemoved").await;
+    assert_eq!(needed(&listener), [Value::Null; 0]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_question_ends_with_the_agent_and_with_the_host() {
+    let (rig, mut listener, agent) = beside(BackgroundOnStop::Ask).await;
+    cancel(&rig, &mut listener).await;
+    listener.until("session/inputNeededSet").await;
+    let rig = rig.crash().await;
+    let mut after = rig.listen(SESSION).await;
+    assert_eq!(needed(&after), [Value::Null; 0]);
+    rig.say(SESSION, "t2", "on").await;
+    after.until("chat/turnStarted").await;
+    drop(agent);
+    rig.engine.shutdown().await;
+
+    let (rig, mut listener, agent) = beside(BackgroundOnStop::Ask).await;
+    cancel(&rig, &mut listener).await;
+    listener.until("session/inputNeededSet").await;
+    agent.exit("signal 9", "").await;
+    listener.until("session/inputNeededRemoved").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_can_have_a_policy_of_its_own() {
+    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Keep).await;
+    let configure = |seq, policy: Value| {
+        let action = json!({ "type": "session/configChanged", "config": { "backgroundOnStop": policy } });
+        rig.engine.dispatch(wish(SESSION, seq, action, None))
+    };
+    configure(1, json!("kill")).await;
+    listener.until("session/configChanged rejected: backgroundOnStop must be one of keep, stop, ask").await;
+    configure(2, json!("stop")).await;
+    listener.until("session/configChanged").await;
+    cancel(&rig, &mut listener).await;
+    let mut stopped = [agent.stopped_tasks.recv().await.unwrap(), agent.stopped_tasks.recv().await.unwrap()];
+    stopped.sort();
+    assert_eq!(stopped, [AGENT, "b1"]);
+    rig.engine.shutdown().await;
+}

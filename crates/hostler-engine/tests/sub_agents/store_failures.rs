@@ -1,0 +1,132 @@
+//! The store refuses what happens to sub-agents, and people stop them where they cannot.
+
+use super::*;
+
+/// A store that takes no action of a type until the test says otherwise.
+struct Refusing(rusqlite::Connection);
+
+impl Refusing {
+    fn begin(rig: &Rig, kind: &str) -> Self {
+        let store = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
+        let refuse = format!(
+            "CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.body LIKE '%\"{kind}\"%'
+             BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        );
+        store.execute_batch(&refuse).unwrap();
+        Self(store)
+    }
+
+    fn end(self) {
+        self.0.execute_batch("DROP TRIGGER refuse").unwrap();
+    }
+}
+
+/// Everything that the agent did before has been looked at.
+async fn seen(listener: &mut Listener, agent: &FakeAgent, part: u64) {
+    for event in text(part, "meanwhile") {
+        agent.emit(event).await;
+    }
+    while !listener.next().await.contains("meanwhile") {}
+}
+
+async fn stop(rig: &Rig, call: &str, seq: i64, turn: &str) {
+    let action = json!({ "type": "chat/turnCancelled", "turnId": turn, "duration": 5 });
+    rig.engine.dispatch(wish(&chat_of(call), seq, action, None)).await;
+}
+
+#[tokio::test]
+async fn an_end_that_the_store_refuses_is_stored_later() {
+    let (rig, mut listener, agent) = at_work().await;
+    let refusing = Refusing::begin(&rig, "chat/turnComplete");
+    agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
+    seen(&mut listener, &agent, 7).await;
+    assert!(worker(&listener, CALL).active_turn.is_some(), "nothing is shown that is not stored");
+    refusing.end();
+    listener.until("chat/turnComplete").await;
+    assert_eq!(serde_json::to_value(worker(&listener, CALL).turns[0].state).unwrap(), "complete");
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_beginning_that_the_store_refuses_is_shown_later() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    let refusing = Refusing::begin(&rig, "session/chatAdded");
+    let_work(&agent, AGENT, CALL).await;
+    seen(&mut listener, &agent, 7).await;
+    assert_eq!(listener.session.as_ref().unwrap().chats.len(), 1);
+    refusing.end();
+    for event in text(8, "I look") {
+        agent.emit(did(AGENT, event)).await;
+    }
+    listener.until("session/chatAdded").await;
+    watch(&rig, &mut listener, CALL).await;
+    agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
+    listener.until("chat/turnComplete").await;
+    let turn = serde_json::to_value(&worker(&listener, CALL).turns[0]).unwrap();
+    assert_eq!(turn["responseParts"][0]["content"], "I look");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_that_could_never_be_shown_is_named_by_its_parent() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    let refusing = Refusing::begin(&rig, "session/chatAdded");
+    let_work(&agent, AGENT, CALL).await;
+    agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
+    seen(&mut listener, &agent, 7).await;
+    refusing.end();
+    let chat = serde_json::to_value(listener.chat.as_ref().unwrap()).unwrap();
+    assert!(chat["activeTurn"].to_string().contains("A sub-agent worked unseen"), "{chat:#}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_person_stops_one_in_the_background_in_its_own_chat() {
+    let (rig, mut listener, mut agent) = at_work().await;
+    for event in call("N", "Agent") {
+        agent.emit(did(AGENT, event)).await;
+    }
+    agent.emit(started("a3", "N", Some(AGENT))).await;
+    listener.until("session/chatAdded").await;
+    watch(&rig, &mut listener, "N").await;
+    agent.emit(in_background(AGENT, CALL)).await;
+    listener.until("chat/backgroundWorkSet").await;
+    let turn = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
+    stop(&rig, CALL, 1, "another").await;
+    listener.until("chat/turnCancelled rejected: another turn is running").await;
+    // One that works for it is not the person's to stop.
+    let inner = worker(&listener, "N").active_turn.as_ref().unwrap().id.clone();
+    stop(&rig, "N", 2, &inner).await;
+    listener.until(&format!("chat/turnCancelled rejected: the turn {turn:?} of {} waits", chat_of(CALL))).await;
+    stop(&rig, CALL, 3, &turn).await;
+    listener.until("chat/turnCancelled").await;
+    listener.until("chat/turnCancelled").await;
+    let state = |call| serde_json::to_value(worker(&listener, call).turns[0].state).unwrap();
+    assert_eq!([state(CALL), state("N")], ["cancelled", "cancelled"]);
+    assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some(AGENT));
+    // What it still says is not heard, and its end is no second one.
+    for event in text(7, "late") {
+        agent.emit(did(AGENT, event)).await;
+    }
+    agent.emit(DriverEvent::BackgroundTaskEnded { id: AGENT.into() }).await;
+    agent.emit(finished(AGENT, SubAgentOutcome::Stopped)).await;
+    listener.until("chat/backgroundWorkRemoved").await;
+    seen(&mut listener, &agent, 8).await;
+    assert!(!listener.heard.iter().any(|word| word.contains("late")));
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
+    stop(&rig, CALL, 4, &turn).await;
+    listener.until("chat/turnCancelled rejected: no turn is running").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_that_is_waited_for_is_stopped_by_the_turn_that_waits() {
+    let (rig, mut listener, _agent) = at_work().await;
+    let turn = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
+    stop(&rig, CALL, 1, &turn).await;
+    let parent = default_chat_uri(SESSION);
+    listener.until(&format!("chat/turnCancelled rejected: the turn \"t1\" of {parent} waits")).await;
+    assert!(worker(&listener, CALL).active_turn.is_some());
+    rig.engine.shutdown().await;
+}

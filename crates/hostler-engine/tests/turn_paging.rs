@@ -1,0 +1,388 @@
+//! Chats whose turns are not all in memory: nobody can tell.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use ahp_types::StateAction;
+use ahp_types::actions::ChatTurnResumeAction;
+use ahp_types::state::ChatState;
+use common::{Listener, Options, Rig, SESSION, dispatch};
+use hostler_driver::{DriverEvent, ResumeToken};
+use hostler_engine::{Engine, EngineError, SnapshotTurns, default_chat_uri};
+use hostler_testkit::fake_driver::FakeAgent;
+use proptest::prelude::*;
+use serde_json::Value;
+
+const OTHER: &str = "claude:/1b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
+
+fn chat() -> String {
+    default_chat_uri(SESSION)
+}
+
+/// A host that keeps so many turns in memory, and a session with so many turns.
+async fn host(turns_in_memory: usize, turns: usize) -> (Rig, Listener, Talk) {
+    let rig = Rig::start_with(Options { turns_in_memory, ..Options::default() }).await;
+    rig.create(SESSION);
+    let mut talk = Talk { rig: Some(rig), ..Talk::default() };
+    let mut listener = talk.rig().listen(SESSION).await;
+    for _ in 0..turns {
+        talk.complete(&mut listener).await;
+    }
+    let rig = talk.rig.take().unwrap();
+    (rig, listener, talk)
+}
+
+/// What happens in a chat, one turn after the other.
+#[derive(Default)]
+struct Talk {
+    rig: Option<Rig>,
+    agent: Option<FakeAgent>,
+    turns: usize,
+}
+
+impl Talk {
+    fn rig(&mut self) -> &mut Rig {
+        self.rig.as_mut().unwrap()
+    }
+
+    /// A turn begins, and the agent has its message.
+    async fn begin(&mut self) -> String {
+        self.turns += 1;
+        let (turn, text) = (format!("t{}", self.turns), format!("message {}", self.turns));
+        self.rig().say(SESSION, &turn, &text).await;
+        self.prompted().await;
+        turn
+    }
+
+    /// The message comes to the agent, or to another one: an agent that takes long to stop is closed.
+    async fn prompted(&mut self) {
+        let starts = &mut self.rig.as_mut().unwrap().starts;
+        if let Some(agent) = &mut self.agent {
+            tokio::select! {
+                Some(_) = agent.prompts.recv() => return,
+                start = starts.next_start() => self.agent = Some(start.succeed()),
+            }
+        } else {
+            self.agent = Some(starts.next_start().await.succeed());
+        }
+        let agent = self.agent.as_mut().unwrap();
+        agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+        agent.next_prompt().await;
+    }
+
+    async fn complete(&mut self, listener: &mut Listener) {
+        self.begin().await;
+        self.answer(listener).await;
+    }
+
+    async fn answer(&mut self, listener: &mut Listener) {
+        let part = self.turns as u64;
+        self.agent.as_ref().unwrap().emit_answer(part, "an ", "answer").await;
+        listener.until("chat/turnComplete").await;
+    }
+
+    async fn cancel(&mut self, listener: &mut Listener) {
+        let turn = self.begin().await;
+        self.rig().cancel(SESSION, &turn).await;
+        listener.until("chat/turnCancelled").await;
+        let agent = self.agent.take().unwrap();
+        agent.wait_interrupted().await;
+        agent.end_turn(hostler_driver::TurnOutcome::Interrupted).await;
+        self.agent = Some(agent);
+    }
+
+    /// The agent dies in the middle of a turn, which is taken up again.
+    async fn fail_and_resume(&mut self, listener: &mut Listener) {
+        let turn = self.begin().await;
+        self.agent.take().unwrap().exit("exit status: 1", "").await;
+        listener.until("chat/error").await;
+        let resume = ChatTurnResumeAction { turn_id: turn };
+        self.rig().engine.dispatch(dispatch(SESSION, StateAction::ChatTurnResume(resume))).await;
+        listener.until("chat/turnResume").await;
+        self.prompted().await;
+        self.answer(listener).await;
+    }
+
+    async fn restart(&mut self) -> Listener {
+        self.agent = None;
+        let rig = self.rig.take().unwrap().restart().await;
+        let listener = rig.listen(SESSION).await;
+        self.rig = Some(rig);
+        listener
+    }
+
+    /// The host dies in the middle of a turn; another one takes its place.
+    async fn die(&mut self, dead: &mut Vec<(Engine, FakeAgent)>) -> Listener {
+        self.begin().await;
+        let rig = self.rig.take().unwrap();
+        // Nothing happens to it any more, so that it does nothing.
+        dead.push((rig.engine.clone(), self.agent.take().unwrap()));
+        let rig = rig.crash().await;
+        let listener = rig.listen(SESSION).await;
+        self.rig = Some(rig);
+        listener
+    }
+}
+
+/// Somebody who wants to see the last turns of the chat.
+async fn viewer(rig: &Rig, extent: SnapshotTurns) -> Listener {
+    let mut viewer = Listener::new(SESSION);
+    rig.engine.subscribe_with_turns(&chat(), extent, &viewer.subscriber, 7).await.unwrap();
+    viewer.snapshot().await;
+    viewer
+}
+
+async fn fetch(rig: &Rig, viewer: &mut Listener) {
+    let cursor = viewer.chat.as_ref().unwrap().turns_next_cursor.clone();
+    rig.engine.fetch_turns(&chat(), cursor.as_deref(), &viewer.subscriber, 8).await.unwrap();
+    viewer.until("chat/turnsLoaded").await;
+}
+
+async fn fetch_all(rig: &Rig, viewer: &mut Listener) {
+    while viewer.chat.as_ref().unwrap().turns_next_cursor.is_some() {
+        fetch(rig, viewer).await;
+    }
+}
+
+fn ids(listener: &Listener) -> Vec<&str> {
+    listener.chat.as_ref().unwrap().turns.iter().map(|turn| &*turn.id).collect()
+}
+
+fn numbered(from: usize, until: usize) -> Vec<String> {
+    (from..=until).map(|turn| format!("t{turn}")).collect()
+}
+
+async fn refusal(rig: &Rig, viewer: &Listener, cursor: Option<&str>) -> String {
+    match rig.engine.fetch_turns(&chat(), cursor, &viewer.subscriber, 8).await {
+        Err(EngineError::Invalid(sentence)) => sentence,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_view_has_the_last_turns_and_pages_bring_the_rest_to_the_one_who_asks() {
+    let (rig, listener, _talk) = host(3, 250).await;
+    let whole = listener.chat.clone().unwrap();
+    for wanted in [1, 2, 3, 4, 100, 249] {
+        let mut viewer = viewer(&rig, SnapshotTurns::Last(wanted)).await;
+        assert_eq!(ids(&viewer), numbered(251 - wanted, 250));
+        let mut steps = Vec::new();
+        while viewer.chat.as_ref().unwrap().turns_next_cursor.is_some() {
+            let before = ids(&viewer).len();
+            fetch(&rig, &mut viewer).await;
+            steps.push(ids(&viewer).len() - before);
+        }
+        assert!(steps.iter().all(|step| (1..=100).contains(step)), "{steps:?}");
+        assert_eq!(viewer.chat.as_ref().unwrap(), &whole, "{wanted}");
+        // There is nothing more, and it does no harm to ask.
+        fetch(&rig, &mut viewer).await;
+        assert_eq!(viewer.chat.as_ref().unwrap(), &whole);
+    }
+    for extent in [SnapshotTurns::All, SnapshotTurns::Last(250), SnapshotTurns::Last(usize::MAX)] {
+        let viewer = viewer(&rig, extent).await;
+        assert_eq!(viewer.chat.as_ref().unwrap(), &whole, "{extent:?}");
+    }
+    assert_eq!(ids(&viewer(&rig, SnapshotTurns::Last(0)).await), ["t250"], "the last one can be taken up again");
+    assert!(!listener.heard.iter().any(|word| word.starts_with("chat/turnsLoaded")));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_cursor_stays_good_while_turns_are_added_and_two_views_become_the_same() {
+    let (rig, mut listener, mut talk) = host(2, 9).await;
+    let (mut few, mut more) = (viewer(&rig, SnapshotTurns::Last(2)).await, viewer(&rig, SnapshotTurns::Last(5)).await);
+    fetch(&rig, &mut more).await;
+    talk.rig = Some(rig);
+    talk.complete(&mut listener).await;
+    talk.begin().await;
+    let rig = talk.rig.take().unwrap();
+    for viewer in [&mut few, &mut more] {
+        viewer.until("chat/turnComplete").await;
+        viewer.until("chat/turnStarted").await;
+        fetch_all(&rig, viewer).await;
+    }
+    listener.until("chat/turnStarted").await;
+    assert_eq!(ids(&few), numbered(1, 10));
+    assert_eq!(few.chat, more.chat);
+    assert_eq!(few.chat, listener.chat);
+    assert!(few.chat.as_ref().unwrap().active_turn.is_some());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn cursors_that_are_not_the_last_ones_are_refused_with_a_sentence() {
+    let (rig, _listener, _talk) = host(2, 250).await;
+    let mut viewer = viewer(&rig, SnapshotTurns::Last(1)).await;
+    let first = viewer.chat.as_ref().unwrap().turns_next_cursor.clone().unwrap();
+    for garbage in ["", "garbage", "Mg"] {
+        assert!(refusal(&rig, &viewer, Some(garbage)).await.contains("not one that this host gave"));
+    }
+    fetch(&rig, &mut viewer).await;
+    assert!(refusal(&rig, &viewer, Some(&first)).await.contains("turnsNextCursor"), "it was used");
+
+    // Of another view, which does not begin there.
+    let mut wide = Listener::new(SESSION);
+    rig.engine.subscribe_with_turns(&chat(), SnapshotTurns::Last(200), &wide.subscriber, 7).await.unwrap();
+    wide.snapshot().await;
+    let of_another = wide.chat.as_ref().unwrap().turns_next_cursor.clone();
+    assert!(refusal(&rig, &viewer, of_another.as_deref()).await.contains("turnsNextCursor"));
+
+    // Of another chat, and of a chat that nobody hears.
+    rig.create(OTHER);
+    let mut other = Listener::new(OTHER);
+    let elsewhere = default_chat_uri(OTHER);
+    let unheard = rig.engine.fetch_turns(&elsewhere, None, &other.subscriber, 8).await;
+    assert!(matches!(unheard, Err(EngineError::Invalid(sentence)) if sentence.contains("subscribe")));
+    rig.engine.subscribe(&elsewhere, &other.subscriber, 7).await.unwrap();
+    other.snapshot().await;
+    let foreign = rig.engine.fetch_turns(&elsewhere, of_another.as_deref(), &other.subscriber, 8).await;
+    assert!(matches!(foreign, Err(EngineError::Invalid(sentence)) if sentence.contains("for this chat")));
+    let nowhere = rig.engine.fetch_turns("ahp-chat:/nowhere", None, &other.subscriber, 8).await;
+    assert!(matches!(nowhere, Err(EngineError::ChannelNotFound(_))));
+
+    // The chat was made anew under its name.
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    rig.create(SESSION);
+    let again = rig.listen(SESSION).await;
+    assert!(refusal(&rig, &again, of_another.as_deref()).await.contains("turnsNextCursor"));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_comes_back_has_what_it_had() {
+    let (rig, _listener, _talk) = host(2, 30).await;
+    let presence = rig.engine.connect_client("me", "").await;
+    let mut gone = viewer(&rig, SnapshotTurns::Last(4)).await;
+    rig.engine.attach("me", &gone.subscriber);
+    let had = gone.chat.clone();
+    let channels = [chat()];
+
+    // A page is sent to it that never arrives. What it missed is replayed, and its cursor is still good; it has to name
+    // it, since nobody else knows what arrived.
+    fetch(&rig, &mut gone).await;
+    drop(presence);
+    let mut back = Listener::new(SESSION);
+    back.chat = had;
+    rig.engine.reconnect("me", rig.engine.current_seq(), &channels, &back.subscriber, 1).await.unwrap();
+    assert!(back.replayed().await);
+    assert!(refusal(&rig, &back, None).await.starts_with("name the cursor"));
+    fetch_all(&rig, &mut back).await;
+    assert_eq!(ids(&back), numbered(1, 30));
+
+    // It gets snapshots: they reach back as far as its turns did.
+    let again = Listener::new(SESSION);
+    let shown = viewer(&rig, SnapshotTurns::Last(4)).await;
+    rig.engine.attach("me", &shown.subscriber);
+    rig.engine.reconnect("me", u64::MAX, &channels, &again.subscriber, 1).await.unwrap();
+    let mut again = again;
+    rig.engine.subscribe_with_turns(&chat(), SnapshotTurns::SameAsBefore, &again.subscriber, 2).await.unwrap();
+    again.snapshot().await;
+    assert_eq!(ids(&again), numbered(27, 30));
+
+    // Nobody knows: all of it.
+    let stranger = viewer(&rig, SnapshotTurns::SameAsBefore).await;
+    assert_eq!(ids(&stranger), numbered(1, 30));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_id_of_a_turn_is_used_once_however_long_ago() {
+    let (rig, mut listener, _talk) = host(1, 5).await;
+    let rig = rig.restart().await;
+    listener = {
+        drop(listener);
+        rig.listen(SESSION).await
+    };
+    for turn in ["t1", "t4", "t5"] {
+        rig.say(SESSION, turn, "again").await;
+        let word = listener.next().await;
+        assert!(word.starts_with("chat/turnStarted rejected") && word.contains("used before"), "{turn}: {word}");
+    }
+    rig.say(SESSION, "t6", "new").await;
+    assert_eq!(listener.next().await, "chat/turnStarted");
+    rig.engine.shutdown().await;
+}
+
+/// What may happen in a chat.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Complete,
+    Cancel,
+    FailAndResume,
+    Restart,
+    Die,
+}
+
+/// A chat without what depends on the clock.
+fn timeless(chat: &ChatState) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                members.retain(|key, _| key != "duration" && key != "modifiedAt");
+                members.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(chat).unwrap();
+    strip(&mut value);
+    value
+}
+
+/// Everything that is seen of a chat during a life: by somebody who is there all the time, by somebody who comes after
+/// each event and wants all, and by somebody who wants a part and then the rest.
+async fn life(turns_in_memory: usize, events: &[(Event, usize)]) -> Vec<[Value; 3]> {
+    let (rig, mut listener, mut talk) = host(turns_in_memory, 1).await;
+    talk.rig = Some(rig);
+    let (mut seen, mut dead) = (Vec::new(), Vec::new());
+    for (event, view) in events {
+        match event {
+            Event::Complete => talk.complete(&mut listener).await,
+            Event::Cancel => talk.cancel(&mut listener).await,
+            Event::FailAndResume => talk.fail_and_resume(&mut listener).await,
+            Event::Restart => listener = talk.restart().await,
+            Event::Die => listener = talk.die(&mut dead).await,
+        }
+        let whole = viewer(talk.rig(), SnapshotTurns::All).await;
+        let mut part = viewer(talk.rig(), SnapshotTurns::Last(*view)).await;
+        fetch_all(talk.rig(), &mut part).await;
+        seen.push([&listener, &whole, &part].map(|seen| timeless(seen.chat.as_ref().unwrap())));
+    }
+    talk.rig().engine.shutdown().await;
+    for (engine, _agent) in dead {
+        engine.shutdown().await;
+    }
+    seen
+}
+
+fn event() -> impl Strategy<Value = (Event, usize)> {
+    let event = prop_oneof![
+        6 => Just(Event::Complete),
+        2 => Just(Event::Cancel),
+        2 => Just(Event::FailAndResume),
+        1 => Just(Event::Restart),
+        1 => Just(Event::Die),
+    ];
+    (event, 1..6_usize)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_host_that_holds_a_few_turns_cannot_be_told_from_one_that_holds_all(
+        window in 1..4_usize,
+        events in prop::collection::vec(event(), 1..14),
+    ) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (few, all) = runtime.block_on(async { tokio::join!(life(window, &events), life(usize::MAX, &events)) });
+        for (few, all) in few.iter().zip(&all) {
+            let [there, whole, part] = few;
+            prop_assert_eq!(whole, &all[1]);
+            prop_assert_eq!(part, whole);
+            prop_assert_eq!(there, whole);
+            prop_assert_eq!(&all[2], &all[1]);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The session's runtime: messages that wait, messages that are folded in, turns that are taken up again.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+#[path = "turn_runtime/agent_settings.rs"]
+mod agent_settings;
+mod common;
+#[path = "turn_runtime/helpers.rs"]
+mod helpers;
+#[path = "turn_runtime/queue.rs"]
+mod queue;
+#[path = "turn_runtime/races.rs"]
+mod races;
+#[path = "turn_runtime/resume.rs"]
+mod resume;
+#[path = "turn_runtime/status.rs"]
+mod status;
+#[path = "turn_runtime/steering.rs"]
+mod steering;

@@ -1,0 +1,203 @@
+use hostler_driver::{DriverEvent, TurnOutcome};
+
+use crate::common::{Rig, SESSION};
+
+#[tokio::test]
+async fn what_waits_runs_after_the_turn_in_the_order_of_its_arrival() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    rig.queue("a", "second").await;
+    rig.queue("b", "third").await;
+    listener.until("chat/pendingMessageSet").await;
+    listener.until("chat/pendingMessageSet").await;
+    assert_eq!(listener.queued(), ["second", "third"]);
+    agent.emit_answer(1, "x", "y").await;
+    assert_eq!(agent.next_prompt().await, "second");
+    agent.emit_answer(2, "x", "y").await;
+    assert_eq!(agent.next_prompt().await, "third");
+    agent.emit_answer(3, "x", "y").await;
+    for _ in 0..3 {
+        listener.until("chat/turnComplete").await;
+    }
+    assert_eq!((listener.said(), listener.queued().len()), (vec!["hi".into(), "second".into(), "third".into()], 0));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_queued_on_an_idle_chat_starts_at_once_even_in_a_new_session() {
+    let (mut rig, mut listener) = Rig::with_session().await;
+    rig.queue("a", "first of all").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "first of all");
+    agent.emit_answer(1, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.session.as_ref().unwrap().title, "first of all");
+    assert_eq!((listener.said().len(), listener.queued().len()), (1, 0));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_and_a_queued_message_sent_together_make_one_start_and_two_turns_in_order() {
+    let (mut rig, mut listener) = Rig::with_session().await;
+    rig.say(SESSION, "t1", "one").await;
+    rig.queue("a", "two").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "one");
+    agent.emit_answer(1, "x", "y").await;
+    assert_eq!(agent.next_prompt().await, "two");
+    agent.emit_answer(2, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!((rig.starts.open_count(), listener.said()), (1, vec!["one".to_owned(), "two".to_owned()]));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_queue_is_edited_shortened_and_reordered_by_whoever_sees_it() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    for (id, text) in [("z", "one"), ("a", "two"), ("m", "three")] {
+        rig.queue(id, text).await;
+        listener.until("chat/pendingMessageSet").await;
+    }
+    rig.queue("a", "TWO").await;
+    listener.until("chat/pendingMessageSet").await;
+    assert_eq!(listener.queued(), ["one", "TWO", "three"], "an edit stays in its place");
+    rig.reorder(&["m", "nobody"]).await;
+    listener.until("chat/queuedMessagesReordered").await;
+    assert_eq!(listener.queued(), ["three", "one", "TWO"], "those that are not named keep their order");
+    rig.unpend("queued", "z").await;
+    listener.until("chat/pendingMessageRemoved").await;
+    rig.unpend("queued", "z").await;
+    listener.until("chat/pendingMessageRemoved rejected: no such message").await;
+    agent.emit_answer(1, "x", "y").await;
+    assert_eq!(agent.next_prompt().await, "three");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_edit_of_a_message_that_has_become_a_turn_comes_too_late() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    rig.queue("a", "second").await;
+    agent.emit_answer(1, "x", "y").await;
+    assert_eq!(agent.next_prompt().await, "second");
+    rig.queue("a", "second, corrected").await;
+    listener.until("chat/pendingMessageSet rejected: that message has become a turn").await;
+    rig.unpend("queued", "a").await;
+    listener.until("chat/pendingMessageRemoved rejected: that message has become a turn").await;
+    assert_eq!(listener.queued(), Vec::<String>::new());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_full_queue_says_so() {
+    let (rig, mut listener, _agent) = Rig::asked().await;
+    for number in 0..hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES {
+        rig.queue(&format!("q{number}"), "x").await;
+    }
+    rig.queue("more", "x").await;
+    listener.until("chat/pendingMessageSet rejected: the queue is full (100 messages)").await;
+    rig.queue("q7", "an edit still fits").await;
+    listener.until("chat/pendingMessageSet").await;
+    assert_eq!(listener.queued().len(), 100);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn after_a_stop_the_queue_waits_for_a_person() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    rig.queue("a", "later").await;
+    listener.until("chat/pendingMessageSet").await;
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled").await;
+    agent.wait_interrupted().await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    listener.until("session/metaChanged").await;
+    assert!(listener.is_paused());
+    rig.say(SESSION, "t2", "something else").await;
+    assert_eq!(agent.next_prompt().await, "something else");
+    agent.emit_answer(1, "x", "y").await;
+    assert_eq!(agent.next_prompt().await, "later", "it goes on after the next message");
+    agent.emit_answer(2, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    listener.until("chat/turnComplete").await;
+    assert!(!listener.is_paused());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_paused_queue_goes_on_when_somebody_queues_or_reorders() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    rig.queue("a", "a").await;
+    rig.queue("b", "b").await;
+    rig.cancel(SESSION, "t1").await;
+    agent.wait_interrupted().await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    listener.until("chat/turnCancelled").await;
+    rig.reorder(&["b"]).await;
+    assert_eq!(agent.next_prompt().await, "b");
+    listener.until("chat/queuedMessagesReordered").await;
+    listener.until("chat/turnStarted").await;
+    let turn = listener.chat.as_ref().unwrap().active_turn.as_ref().unwrap().id.clone();
+    rig.cancel(SESSION, &turn).await;
+    listener.until("chat/turnCancelled").await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    rig.queue("c", "c").await;
+    assert_eq!(agent.next_prompt().await, "a", "the head starts");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn after_a_failure_the_queue_waits_too() {
+    let (mut rig, mut listener, agent) = Rig::asked().await;
+    rig.queue("a", "later").await;
+    listener.until("chat/pendingMessageSet").await;
+    agent.exit("signal 9", "").await;
+    listener.until("chat/error agentExited").await;
+    listener.until("session/metaChanged").await;
+    assert!(listener.is_paused());
+    rig.queue("b", "even later").await;
+    let mut agent = rig.starts.next_start().await.succeed();
+    assert_eq!(agent.next_prompt().await, "later");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_queue_survives_the_host_and_does_not_start_by_itself() {
+    for polite in [true, false] {
+        let (rig, mut listener, _agent) = Rig::asked().await;
+        rig.queue("a", "one").await;
+        rig.queue("b", "two").await;
+        listener.until("chat/pendingMessageSet").await;
+        listener.until("chat/pendingMessageSet").await;
+        let mut rig = if polite { rig.restart().await } else { rig.crash().await };
+        let mut listener = rig.listen(SESSION).await;
+        assert_eq!(listener.queued(), ["one", "two"], "polite: {polite}");
+        assert!(listener.is_paused());
+        assert_eq!(rig.starts.open_count(), 0);
+        rig.queue("c", "three").await;
+        let mut agent = rig.starts.next_start().await.succeed();
+        assert_eq!(agent.next_prompt().await, "one");
+        listener.until("chat/turnStarted").await;
+        rig.engine.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_starts_a_queued_message_itself_and_it_is_consumed_with_that() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    rig.queue("a", "one").await;
+    rig.queue("b", "two").await;
+    rig.cancel(SESSION, "t1").await;
+    agent.wait_interrupted().await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    listener.until("chat/turnCancelled").await;
+    let mut action = crate::common::started("t2", "two");
+    action.queued_message_id = Some("b".into());
+    let action = ahp_types::StateAction::ChatTurnStarted(action);
+    rig.engine.dispatch(crate::common::dispatch(SESSION, action)).await;
+    assert_eq!(agent.next_prompt().await, "two");
+    listener.until("chat/turnStarted").await;
+    assert_eq!(listener.queued(), ["one"]);
+    agent.emit_answer(1, "x", "y").await;
+    assert_eq!(agent.next_prompt().await, "one");
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,146 @@
+//! Things that meet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::state::{MessageKind, TurnState};
+use hostler_driver::{BackgroundTask, BackgroundTaskKind, CloseMode, DriverEvent, TurnCause, TurnOutcome};
+use hostler_testkit::clock::ManualClock;
+
+use crate::common::{Options, Rig, SESSION};
+use crate::helpers::says;
+
+const DONE: TurnOutcome = TurnOutcome::Completed { empty: false };
+
+fn woken() -> DriverEvent {
+    DriverEvent::TurnStarted(TurnCause::Agent("The tests are done.".to_owned()))
+}
+
+fn task() -> BackgroundTask {
+    BackgroundTask { id: "b".into(), kind: BackgroundTaskKind::Shell, description: "a job".into(), call_id: None }
+}
+
+/// A host whose time the test moves.
+async fn timed() -> (Rig, ManualClock) {
+    let clock = ManualClock::new();
+    (Rig::start_with(Options { clock: Arc::new(clock.clone()), ..Options::default() }).await, clock)
+}
+
+#[tokio::test]
+async fn dispose_while_starting() {
+    let (mut rig, mut listener) = Rig::with_session().await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut start = rig.starts.next_start().await;
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    start.wait_abandoned().await;
+    listener.until("chat/turnCancelled").await;
+    assert_eq!(rig.listed(), Vec::<String>::new());
+    let rig = rig.restart().await;
+    assert!(rig.engine.dispose_session(SESSION).await.is_err(), "nothing of it is left");
+}
+
+#[tokio::test]
+async fn an_end_before_the_first_output() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    agent.emit(DriverEvent::TurnEnded(DONE)).await;
+    listener.until("chat/turnComplete").await;
+    // A second end of the same work means nothing.
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    // It has been heard when what follows it is.
+    agent.emit(DriverEvent::BackgroundTaskChanged(task())).await;
+    listener.until("chat/backgroundWorkSet").await;
+    rig.say(SESSION, "t2", "next").await;
+    assert_eq!(agent.next_prompt().await, "next");
+    agent.emit_answer(1, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    assert!(listener.chat.as_ref().unwrap().turns.iter().all(|turn| turn.state == TurnState::Complete));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn work_that_nobody_asked_for_against_a_prompt_that_was_just_written() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    agent.emit(woken()).await;
+    says(&agent, 1, "all green").await;
+    agent.emit(DriverEvent::TurnEnded(DONE)).await;
+    listener.until("chat/responsePart systemNotification").await;
+    listener.until("chat/delta").await;
+    // That was not the answer to the message.
+    agent.emit(DriverEvent::TurnStarted(TurnCause::Prompt)).await;
+    says(&agent, 2, "hello to you").await;
+    agent.emit(DriverEvent::TurnEnded(DONE)).await;
+    listener.until("chat/turnComplete").await;
+    let chat = listener.chat.as_ref().unwrap();
+    assert_eq!((chat.turns.len(), chat.turns[0].message.text.as_str()), (1, "hi"));
+    let shown = serde_json::to_string(&chat.turns[0].response_parts).unwrap();
+    for text in ["The tests are done.", "all green", "hello to you"] {
+        assert!(shown.contains(text), "{shown}");
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_cancel_against_a_prompt_that_the_agent_has_not_come_to() {
+    let (mut rig, mut listener, agent) = Rig::asked().await;
+    agent.emit(woken()).await;
+    listener.until("chat/responsePart systemNotification").await;
+    rig.cancel(SESSION, "t1").await;
+    assert_eq!(agent.wait_closed().await, CloseMode::Now, "nobody could tell its answer from a later one");
+    rig.say(SESSION, "t2", "next").await;
+    assert_eq!(rig.starts.next_start().await.succeed().next_prompt().await, "next");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_queued_while_the_agent_works_for_itself() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    agent.emit_answer(1, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    agent.emit(woken()).await;
+    listener.until("chat/turnStarted").await;
+    rig.queue("a", "and now?").await;
+    listener.until("chat/pendingMessageSet").await;
+    agent.emit(DriverEvent::TurnEnded(DONE)).await;
+    assert_eq!(agent.next_prompt().await, "and now?");
+    listener.until("chat/turnComplete").await;
+    let own = &listener.chat.as_ref().unwrap().turns[1];
+    assert_eq!(own.message.origin.kind, MessageKind::SystemNotification);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_late_clock_against_a_new_connection() {
+    let (mut rig, clock) = timed().await;
+    let (mut listener, first) = rig.ask().await;
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled").await;
+    first.wait_interrupted().await;
+    let grace = Duration::from_millis(50);
+    clock.wait_for_sleeper(grace).await;
+    rig.say(SESSION, "t2", "next").await;
+    first.exit("signal 9", "").await;
+    let mut second = rig.starts.next_start().await.succeed();
+    assert_eq!(second.next_prompt().await, "next");
+    clock.advance(grace);
+    second.emit_answer(1, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    assert!(!second.is_closed(), "the clock of the first interrupt is not the second agent's");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn silence_is_shown_and_taken_back() {
+    let (mut rig, clock) = timed().await;
+    let (mut listener, agent) = rig.ask().await;
+    let stall = Duration::from_secs(120);
+    clock.wait_for_sleeper(stall).await;
+    clock.advance(stall);
+    let stalled = Some("Stalled: nothing was heard from the agent for 2 minutes");
+    while listener.chat.as_ref().unwrap().activity.as_deref() != stalled {
+        listener.until("chat/activityChanged").await;
+    }
+    agent.emit_answer(1, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    rig.engine.shutdown().await;
+}

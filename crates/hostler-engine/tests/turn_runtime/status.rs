@@ -1,0 +1,51 @@
+//! What a turn tells of itself beside its answer.
+
+use hostler_driver::{DriverEvent, TokenUsage, TurnOutcome};
+use serde_json::{Value, json};
+
+use crate::common::{Listener, Rig};
+use crate::helpers::says;
+
+fn turn(listener: &Listener, at: usize) -> Value {
+    serde_json::to_value(&listener.chat.as_ref().unwrap().turns[at]).unwrap()
+}
+
+#[tokio::test]
+async fn a_compaction_is_shown_while_it_goes_on_and_by_its_result() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    agent.emit(DriverEvent::CompactionStarted).await;
+    while listener.chat.as_ref().unwrap().activity.as_deref() != Some("Compacting the conversation") {
+        listener.until("chat/activityChanged").await;
+    }
+    agent.emit(DriverEvent::CompactionFinished { tokens_before: Some(150_000), tokens_after: Some(9_000) }).await;
+    agent.emit(DriverEvent::CompactionFailed("the model did not answer".to_owned())).await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    let parts = turn(&listener, 0)["responseParts"].clone();
+    assert_eq!(parts[0]["content"], "The conversation was compacted from 150000 to 9000 tokens.");
+    assert_eq!(parts[1]["content"], "The conversation could not be compacted: the model did not answer");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_says_how_full_the_window_is_and_what_it_cost() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    says(&agent, 1, "hello").await;
+    let usage = TokenUsage {
+        input: 10,
+        output: 2,
+        cache_write: 5,
+        context_window: Some(200_000),
+        context_tokens: Some(17),
+        cost_usd: Some(0.25),
+        ..TokenUsage::default()
+    };
+    agent.emit(DriverEvent::Usage(usage)).await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    listener.until("chat/turnComplete").await;
+    let told = turn(&listener, 0)["usage"]["_meta"]["hostler"].clone();
+    let expected = json!({"cacheWriteTokens": 5, "contextWindow": 200_000, "contextTokens": 17, "costUsd": 0.25});
+    assert_eq!(told, expected);
+    rig.engine.shutdown().await;
+}

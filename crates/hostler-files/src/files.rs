@@ -1,7 +1,0 @@
-use crate::locks::Locks;
-
-/// Changes files within roots. There is one for a host: who changes the same file is served one after the other.
-#[derive(Debug, Default)]
-pub struct Files {
-    pub(crate) locks: Locks,
-}

@@ -1,0 +1,40 @@
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::FileError;
+use crate::path_target::PathTarget;
+
+/// How many files can be changed at the same time. Files that share a lock wait for each other, and nothing else.
+const LOCK_STRIPES: usize = 64;
+
+/// Whoever changes a file, one after the other.
+#[derive(Debug)]
+pub(crate) struct PathLocks {
+    stripes: [Mutex<()>; LOCK_STRIPES],
+    hasher: RandomState,
+}
+
+impl Default for PathLocks {
+    fn default() -> Self {
+        Self { stripes: [const { Mutex::new(()) }; LOCK_STRIPES], hasher: RandomState::new() }
+    }
+}
+
+impl PathLocks {
+    /// Waits until nobody else changes what is at these places.
+    pub(crate) fn lock(&self, places: &[&PathTarget]) -> Result<Vec<MutexGuard<'_, ()>>, FileError> {
+        let mut stripes = places.iter().map(|place| self.stripe_index(place)).collect::<Result<Vec<_>, _>>()?;
+        // In one order, each once, so that nobody waits for whoever waits for him.
+        stripes.sort_unstable();
+        stripes.dedup();
+        let locks = stripes.into_iter().filter_map(|stripe| self.stripes.get(stripe));
+        Ok(locks.map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect())
+    }
+
+    /// By the directory itself, whatever it is called.
+    fn stripe_index(&self, place: &PathTarget) -> Result<usize, FileError> {
+        let directory = rustix::fs::fstat(&place.directory.handle)?;
+        let hash = self.hasher.hash_one((directory.st_dev, directory.st_ino, &place.name));
+        Ok(usize::try_from(hash % LOCK_STRIPES as u64).unwrap_or_default())
+    }
+}

@@ -1,0 +1,338 @@
+//! Signing in: GitHub shows a page, the person types a code there, and meanwhile we ask whether they have.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use hostler_redact::host_and_port;
+use http::{HeaderValue, Method, StatusCode, header};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use url::{Url, form_urlencoded};
+
+use super::super::UpstreamError;
+use super::super::http_client::{self as over_http, HttpClient, UpstreamTimeouts};
+use super::github_api::deserialize_secret;
+use super::wall_clock::{SystemWallClock, WallClock};
+
+/// What the token is asked for: who the person is. Copilot needs no more.
+const SCOPE: &str = "read:user";
+const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+/// The pause between two questions if none is told.
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// How much longer the pause gets when GitHub finds it too short, or does not answer.
+const SLOW_DOWN_STEP: Duration = Duration::from_secs(5);
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// How long a code is good for if nothing is told, and at the most.
+const DEFAULT_CODE_LIFETIME: Duration = Duration::from_secs(15 * 60);
+const MAX_CODE_LIFETIME: Duration = Duration::from_secs(60 * 60);
+const MAX_CODE_CHARS: usize = 32;
+
+/// Where to sign in, and as which application.
+#[derive(Clone)]
+pub struct DeviceLoginConfig {
+    /// GitHub's web address, usually [`GITHUB_URL`](super::GITHUB_URL).
+    pub github_url: Url,
+    /// The client id of an OAuth application that has the device flow switched on.
+    pub client_id: Option<String>,
+    /// How long GitHub may take for one answer.
+    pub timeouts: UpstreamTimeouts,
+}
+
+impl DeviceLoginConfig {
+    /// The usual limits.
+    #[must_use]
+    pub fn new(github_url: Url, client_id: Option<String>) -> Self {
+        let timeouts = UpstreamTimeouts { read: Duration::from_secs(30), ..UpstreamTimeouts::default() };
+        Self { github_url, client_id, timeouts }
+    }
+}
+
+/// The URL may hold a password: only its host is shown.
+impl fmt::Debug for DeviceLoginConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceLoginConfig")
+            .field("host", &host_and_port(&self.github_url))
+            .field("client_id", &self.client_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the person is shown. Safe to print: it holds no control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceCode {
+    /// What is to be typed.
+    pub user_code: String,
+    /// Where it is to be typed.
+    pub verification_url: Url,
+    /// How long that is possible.
+    pub expires_in: Duration,
+}
+
+/// Why nobody was signed in. Never quotes a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceLoginError {
+    /// There is no client id.
+    #[error(
+        "no OAuth client id is configured for signing in to GitHub: set client-id of the copilot upstream \
+         to that of an OAuth application with device flow, or set GITHUB_TOKEN instead"
+    )]
+    NoClientId,
+    /// GitHub does not know the client id.
+    #[error("GitHub does not know the client id {client_id:?}, or not for signing in by a code; check client-id")]
+    UnknownClient {
+        /// The client id.
+        client_id: String,
+    },
+    /// The person said no.
+    #[error("signing in was declined on GitHub's page; run the command again to sign in after all")]
+    Denied,
+    /// The person took too long.
+    #[error("the code was not entered in time; run the command again for a new one")]
+    Expired,
+    /// GitHub will not go on.
+    #[error("GitHub ended the sign-in ({code})")]
+    Rejected {
+        /// GitHub's word for the reason.
+        code: String,
+    },
+    /// There was no answer to the first question.
+    #[error("GitHub could not be asked for a code: {reason}")]
+    Unreachable {
+        /// What went wrong.
+        reason: String,
+    },
+    /// The answer is not the expected one.
+    #[error("GitHub's answer has another shape than expected: {what}; check the URL")]
+    InvalidResponse {
+        /// Which part.
+        what: &'static str,
+    },
+}
+
+/// Signs in by a code that `show` is given to show, and waits until the person has entered it.
+///
+/// The result is the GitHub token. Dropping the future ends it; nothing goes on behind it.
+///
+/// # Errors
+/// If there is no client id, or the person or GitHub does not want to.
+pub async fn device_login(
+    config: &DeviceLoginConfig,
+    show: impl FnOnce(&DeviceCode),
+) -> Result<SecretString, DeviceLoginError> {
+    device_login_with_clock(&SystemWallClock, config, show).await
+}
+
+/// The same by another clock.
+///
+/// # Errors
+/// If there is no client id, or the person or GitHub does not want to.
+pub async fn device_login_with_clock(
+    clock: &dyn WallClock,
+    config: &DeviceLoginConfig,
+    show: impl FnOnce(&DeviceCode),
+) -> Result<SecretString, DeviceLoginError> {
+    let client_id = config.client_id.as_deref().filter(|id| !id.is_empty()).ok_or(DeviceLoginError::NoClientId)?;
+    let http = HttpClient::new(config.github_url.clone(), config.timeouts);
+    let (code, device_code, mut polling) = request_device_code(&http, client_id, clock.now()).await?;
+    show(&code);
+    let form = [("client_id", client_id), ("device_code", device_code.expose_secret()), ("grant_type", GRANT_TYPE)];
+    loop {
+        clock.sleep(polling.interval).await;
+        if clock.now() >= polling.expires_at {
+            return Err(DeviceLoginError::Expired);
+        }
+        let said: Option<TokenPollResponse> = match post_form(&http, &["login", "oauth", "access_token"], &form).await {
+            Ok(body) => parse_json(&body),
+            Err(UpstreamError::ErrorResponse(refusal)) => match parse_json(&refusal.body) {
+                Some(TokenPollResponse { error: None, .. }) | None if is_final(refusal.status) => {
+                    return Err(DeviceLoginError::Rejected { code: refusal.status.to_string() });
+                }
+                said => said.filter(|said: &TokenPollResponse| said.error.is_some()),
+            },
+            Err(error) => {
+                tracing::debug!(%error, "GitHub did not say whether the code was entered");
+                None
+            }
+        };
+        if let Some(token) = polling.handle_response(said)? {
+            return Ok(token);
+        }
+    }
+}
+
+/// Asks for a code.
+async fn request_device_code(
+    http: &HttpClient,
+    client_id: &str,
+    now: SystemTime,
+) -> Result<(DeviceCode, SecretString, Polling), DeviceLoginError> {
+    let form = [("client_id", client_id), ("scope", SCOPE)];
+    let asked = over_http::with_retries(|| post_form(http, &["login", "device", "code"], &form)).await;
+    let body = match asked {
+        Ok(body) => body,
+        Err(UpstreamError::ErrorResponse(refusal)) => {
+            return Err(match parse_json::<TokenPollResponse>(&refusal.body).and_then(|said| said.error) {
+                Some(code) => to_login_error(&code),
+                None if refusal.status == StatusCode::NOT_FOUND => {
+                    DeviceLoginError::UnknownClient { client_id: client_id.to_owned() }
+                }
+                None => DeviceLoginError::Rejected { code: refusal.status.to_string() },
+            });
+        }
+        Err(error) => return Err(DeviceLoginError::Unreachable { reason: error.to_string() }),
+    };
+    if let Some(code) = parse_json::<TokenPollResponse>(&body).and_then(|said| said.error) {
+        return Err(to_login_error(&code));
+    }
+    let begun: DeviceCodeResponse = parse_json(&body).ok_or(DeviceLoginError::InvalidResponse { what: "the code" })?;
+    let plain = |code: &str| code.chars().count() <= MAX_CODE_CHARS && code.bytes().all(|byte| byte.is_ascii_graphic());
+    if begun.user_code.is_empty() || !plain(&begun.user_code) {
+        return Err(DeviceLoginError::InvalidResponse { what: "the code" });
+    }
+    let verification_url = Url::parse(&begun.verification_uri)
+        .ok()
+        .filter(|url| ["http", "https"].contains(&url.scheme()))
+        .ok_or(DeviceLoginError::InvalidResponse { what: "the address of the page" })?;
+    let expires_in = begun.expires_in.map_or(DEFAULT_CODE_LIFETIME, Duration::from_secs).min(MAX_CODE_LIFETIME);
+    let polling = Polling { interval: poll_interval(begun.interval), expires_at: now + expires_in };
+    Ok((DeviceCode { user_code: begun.user_code, verification_url, expires_in }, begun.device_code, polling))
+}
+
+#[derive(Deserialize)]
+struct DeviceCodeResponse {
+    #[serde(deserialize_with = "deserialize_secret")]
+    device_code: SecretString,
+    user_code: String,
+    verification_uri: String,
+    expires_in: Option<u64>,
+    interval: Option<u64>,
+}
+
+/// One answer to the question whether the code was entered.
+#[derive(Deserialize)]
+struct TokenPollResponse {
+    #[serde(default, deserialize_with = "deserialize_optional_secret")]
+    access_token: Option<SecretString>,
+    error: Option<String>,
+    interval: Option<u64>,
+}
+
+fn deserialize_optional_secret<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SecretString>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(SecretString::from))
+}
+
+/// How the asking goes on.
+#[derive(Debug, PartialEq, Eq)]
+struct Polling {
+    interval: Duration,
+    expires_at: SystemTime,
+}
+
+impl Polling {
+    /// Takes in an answer, or that there was none; gives the token once there is one.
+    fn handle_response(&mut self, said: Option<TokenPollResponse>) -> Result<Option<SecretString>, DeviceLoginError> {
+        let Some(said) = said else {
+            self.slow_down(None);
+            return Ok(None);
+        };
+        match said.error.as_deref() {
+            None => match said.access_token.filter(|token| !token.expose_secret().is_empty()) {
+                Some(token) => Ok(Some(token)),
+                None => Err(DeviceLoginError::InvalidResponse { what: "the token" }),
+            },
+            Some("authorization_pending") => Ok(None),
+            Some("slow_down") => {
+                self.slow_down(said.interval);
+                Ok(None)
+            }
+            Some(code) => Err(to_login_error(code)),
+        }
+    }
+
+    fn slow_down(&mut self, told: Option<u64>) {
+        let told = told.map_or(Duration::ZERO, Duration::from_secs);
+        self.interval = told.max(self.interval + SLOW_DOWN_STEP).min(MAX_POLL_INTERVAL);
+    }
+}
+
+fn poll_interval(told: Option<u64>) -> Duration {
+    told.map_or(DEFAULT_POLL_INTERVAL, Duration::from_secs).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
+}
+
+fn to_login_error(code: &str) -> DeviceLoginError {
+    match code {
+        "access_denied" => DeviceLoginError::Denied,
+        "expired_token" | "token_expired" => DeviceLoginError::Expired,
+        other => DeviceLoginError::Rejected {
+            code: other.chars().filter(|c| c.is_ascii_graphic()).take(MAX_CODE_CHARS).collect(),
+        },
+    }
+}
+
+/// Whether asking again cannot help.
+fn is_final(status: StatusCode) -> bool {
+    status.is_client_error() && !matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+}
+
+async fn post_form(http: &HttpClient, path: &[&str], form: &[(&str, &str)]) -> Result<Bytes, UpstreamError> {
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+    let request = http
+        .request(Method::POST, path, &[])?
+        .header(header::ACCEPT, HeaderValue::from_static("application/json"))
+        .header(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"))
+        .body(body);
+    over_http::read_body(over_http::send(request, |body| body).await?).await
+}
+
+fn parse_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
+    serde_json::from_slice(body).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_answers() {
+        let denied = || Err(DeviceLoginError::Denied);
+        let unintelligible = || Err(DeviceLoginError::InvalidResponse { what: "the token" });
+        for (said, expected, interval) in [
+            (r#"{"access_token":"gho_1","token_type":"bearer","scope":""}"#, Ok(Some("gho_1")), 5),
+            (r#"{"error":"authorization_pending"}"#, Ok(None), 5),
+            (r#"{"error":"slow_down"}"#, Ok(None), 10),
+            (r#"{"error":"slow_down","interval":12}"#, Ok(None), 12),
+            (r#"{"error":"slow_down","interval":1}"#, Ok(None), 10),
+            (r#"{"error":"slow_down","interval":18446744073709551615}"#, Ok(None), 60),
+            (r#"{"error":"expired_token"}"#, Err(DeviceLoginError::Expired), 5),
+            (r#"{"error":"access_denied"}"#, denied(), 5),
+            (r#"{"error":"access_denied","access_token":"gho_1"}"#, denied(), 5),
+            (r#"{"error":"device_\u001b[1mx"}"#, Err(DeviceLoginError::Rejected { code: "device_[1mx".to_owned() }), 5),
+            (r#"{}"#, unintelligible(), 5),
+            (r#"{"access_token":""}"#, unintelligible(), 5),
+            ("<html>", Ok(None), 10),
+        ] {
+            let ends_at = SystemTime::UNIX_EPOCH;
+            let mut polling = Polling { interval: Duration::from_secs(5), expires_at: ends_at };
+            let heard = polling.handle_response(parse_json(said.as_bytes()));
+            let heard = heard.map(|token| token.map(|token| token.expose_secret().to_owned()));
+            assert_eq!(heard, expected.map(|token: Option<&str>| token.map(str::to_owned)), "{said}");
+            assert_eq!(polling, Polling { interval: Duration::from_secs(interval), expires_at: ends_at }, "{said}");
+        }
+    }
+
+    #[test]
+    fn the_pause_stays_within_reason() {
+        for (told, seconds) in [(None, 5), (Some(0), 1), (Some(5), 5), (Some(7), 7), (Some(u64::MAX), 60)] {
+            assert_eq!(poll_interval(told), Duration::from_secs(seconds), "{told:?}");
+        }
+        let mut polling = Polling { interval: DEFAULT_POLL_INTERVAL, expires_at: SystemTime::UNIX_EPOCH };
+        for _ in 0..100 {
+            polling.slow_down(None);
+        }
+        assert_eq!(polling.interval, MAX_POLL_INTERVAL);
+    }
+}

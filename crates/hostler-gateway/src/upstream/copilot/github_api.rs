@@ -1,0 +1,255 @@
+//! GitHub's API, as far as it gives access to Copilot: the exchange of a token for a key, and the discovery of the
+//! address at which a token is a key itself.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use url::Url;
+
+use super::super::http_client::{self as over_http, HttpClient, UpstreamTimeouts};
+use super::super::{UpstreamError, UpstreamErrorResponse, redact};
+use super::access::{CopilotAccess, CopilotAccessError};
+use super::access_lifetime::AccessLifetime;
+use super::error_message;
+use super::wall_clock::WallClock;
+use super::{CopilotConfig, CopilotMode};
+
+/// Where and how GitHub is asked.
+pub(super) struct GitHubApi {
+    http: HttpClient,
+    headers: HeaderMap,
+    mode: CopilotMode,
+    /// Whether an address of Copilot may be one without encryption; only if GitHub's own is.
+    allow_http: bool,
+    api_url: Option<Url>,
+    timeouts: UpstreamTimeouts,
+    /// The client of the latest address, kept with its connections as long as the address stays.
+    last_client: Mutex<Option<(Url, Arc<HttpClient>)>>,
+}
+
+#[derive(Deserialize)]
+struct TokenExchange {
+    #[serde(deserialize_with = "deserialize_secret")]
+    token: SecretString,
+    expires_at: u64,
+    refresh_in: Option<u64>,
+    endpoints: Option<Endpoints>,
+}
+
+#[derive(Deserialize)]
+struct CopilotUser {
+    endpoints: Option<Endpoints>,
+}
+
+#[derive(Deserialize)]
+struct Endpoints {
+    api: Option<String>,
+}
+
+/// Straight from the answer into a type that shows itself to nobody.
+pub(super) fn deserialize_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {
+    String::deserialize(deserializer).map(SecretString::from)
+}
+
+impl GitHubApi {
+    pub(super) fn new(config: &CopilotConfig, headers: HeaderMap) -> Self {
+        let timeouts = config.timeouts;
+        Self {
+            http: HttpClient::new(config.github_api_url.clone(), timeouts),
+            headers,
+            mode: config.mode,
+            allow_http: config.github_api_url.scheme() != "https",
+            api_url: config.api_url.clone(),
+            timeouts,
+            last_client: Mutex::default(),
+        }
+    }
+
+    /// Gets an access. Where there is no exchange, the token itself is tried as the key.
+    pub(super) async fn acquire_access(
+        &self,
+        number: u64,
+        github_token: &SecretString,
+        clock: &dyn WallClock,
+    ) -> Result<CopilotAccess, CopilotAccessError> {
+        let exchange = match self.mode {
+            CopilotMode::Token => None,
+            CopilotMode::Exchange => self.exchange(github_token).await?,
+        };
+        let now = clock.now();
+        let (key, told, lifetime) = match exchange {
+            None => (github_token.clone(), None, None),
+            Some(TokenExchange { token, expires_at, refresh_in, endpoints }) => {
+                let lifetime = AccessLifetime::from_expiry(now, expires_at, refresh_in);
+                (token, endpoints.and_then(|endpoints| endpoints.api), Some(lifetime))
+            }
+        };
+        let discovered = AccessLifetime::for_discovery(now);
+        let (api, lifetime) = match (&self.api_url, told) {
+            (Some(api), _) => (api.clone(), lifetime.unwrap_or(discovered)),
+            (None, Some(api)) => (self.parse_api_url(&api)?, lifetime.unwrap_or(discovered)),
+            (None, None) => {
+                let api = self.discover_api_url(github_token).await?;
+                (self.parse_api_url(&api)?, lifetime.map_or(discovered, |key| key.shorter(discovered)))
+            }
+        };
+        Ok(CopilotAccess { number, github_token: github_token.clone(), key, api: self.client_for(api), lifetime })
+    }
+
+    /// A key for the token; nothing if this GitHub has no exchange, or none for this account.
+    async fn exchange(&self, github_token: &SecretString) -> Result<Option<TokenExchange>, CopilotAccessError> {
+        match self.get_json(&["copilot_internal", "v2", "token"], github_token).await {
+            Ok(exchange) => Ok(Some(exchange)),
+            Err(UpstreamError::ErrorResponse(refusal)) if refusal.status == StatusCode::NOT_FOUND => {
+                tracing::debug!("there is no token exchange; the GitHub token itself is tried");
+                Ok(None)
+            }
+            Err(error) => Err(into_access_error(error)),
+        }
+    }
+
+    /// Copilot's address for the account.
+    async fn discover_api_url(&self, github_token: &SecretString) -> Result<String, CopilotAccessError> {
+        let user: CopilotUser =
+            self.get_json(&["copilot_internal", "user"], github_token).await.map_err(into_access_error)?;
+        user.endpoints.and_then(|endpoints| endpoints.api).ok_or(CopilotAccessError::NoSubscription { message: None })
+    }
+
+    async fn get_json<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        github_token: &SecretString,
+    ) -> Result<T, UpstreamError> {
+        let mut headers = self.headers.clone();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        let bearer = over_http::secret_header_value(&format!("Bearer {}", github_token.expose_secret()))?;
+        headers.insert(header::AUTHORIZATION, bearer);
+        let body = over_http::with_retries(|| async {
+            let request = self.http.request(Method::GET, path, &[])?.headers(headers.clone());
+            over_http::read_body(over_http::send(request, |body| redact(body, github_token)).await?).await
+        })
+        .await?;
+        // Without the parser's own words: they may quote what they stumble over.
+        serde_json::from_slice(&body).map_err(|_| UpstreamError::InvalidResponse {
+            reason: format!("the answer of /{} has another shape than expected", path.join("/")),
+        })
+    }
+
+    /// An address that GitHub told us. The key is not sent to one that anybody can listen to.
+    fn parse_api_url(&self, api: &str) -> Result<Url, CopilotAccessError> {
+        let safe = |api: &Url| api.scheme() == "https" || (self.allow_http && api.scheme() == "http");
+        Url::parse(api).ok().filter(safe).ok_or_else(|| CopilotAccessError::InvalidResponse {
+            reason: "the address that it names for Copilot is not an https one".to_owned(),
+        })
+    }
+
+    fn client_for(&self, api: Url) -> Arc<HttpClient> {
+        let mut latest = self.last_client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((url, client)) = &*latest
+            && *url == api
+        {
+            return Arc::clone(client);
+        }
+        let client = Arc::new(HttpClient::new(api.clone(), self.timeouts));
+        *latest = Some((api, Arc::clone(&client)));
+        client
+    }
+}
+
+impl fmt::Debug for GitHubApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitHub").field("http", &self.http).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+/// What GitHub's refusal means for access to Copilot.
+fn into_access_error(error: UpstreamError) -> CopilotAccessError {
+    match error {
+        UpstreamError::ErrorResponse(refusal) => {
+            let UpstreamErrorResponse { status, headers, body } = *refusal;
+            let retry_after = headers.get(header::RETRY_AFTER).cloned();
+            let said = error_message::sentence(&body);
+            let limited = said.as_ref().is_some_and(|said| said.to_ascii_lowercase().contains("rate limit"));
+            match status {
+                StatusCode::UNAUTHORIZED => CopilotAccessError::TokenRejected,
+                StatusCode::FORBIDDEN if limited => {
+                    CopilotAccessError::ErrorStatus { status: StatusCode::TOO_MANY_REQUESTS, retry_after }
+                }
+                StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => CopilotAccessError::NoSubscription { message: said },
+                status => CopilotAccessError::ErrorStatus { status, retry_after },
+            }
+        }
+        UpstreamError::Unreachable { reason } => CopilotAccessError::Unreachable { reason },
+        UpstreamError::TimedOut => CopilotAccessError::TimedOut,
+        UpstreamError::Interrupted { reason } => CopilotAccessError::Interrupted { reason },
+        UpstreamError::InvalidResponse { reason } => CopilotAccessError::InvalidResponse { reason },
+        UpstreamError::MissingCredential { reason } | UpstreamError::Internal { reason } => {
+            CopilotAccessError::Internal { reason }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::credential::FixedCredential;
+
+    fn refusal(status: u16, body: &str) -> UpstreamError {
+        let status = StatusCode::from_u16(status).unwrap();
+        UpstreamErrorResponse { status, headers: HeaderMap::new(), body: Bytes::copy_from_slice(body.as_bytes()) }
+            .into()
+    }
+
+    #[test]
+    fn the_table_of_refusals() {
+        let details = r#"{"message":"no","error_details":{"message":"No access\n to  Copilot.","title":"x"}}"#;
+        let limited = r#"{"message":"API rate limit exceeded for user ID 1."}"#;
+        for (status, body, told, words) in [
+            (401, "{}", 401, "hostler agents login copilot"),
+            (403, details, 403, "(GitHub says: No access to Copilot)"),
+            (403, "<html>", 403, "no Copilot subscription that can be used here; see"),
+            (404, r#"{"message":"Not Found"}"#, 403, "(GitHub says: Not Found)"),
+            (403, limited, 429, "status 429"),
+            (429, limited, 429, "status 429"),
+            (500, "", 500, "status 500"),
+            (422, "", 422, "status 422"),
+        ] {
+            let UpstreamError::ErrorResponse(refusal) = UpstreamError::from(into_access_error(refusal(status, body)))
+            else {
+                panic!("{status} {body} is a refusal");
+            };
+            assert_eq!(refusal.status.as_u16(), told, "{status} {body}");
+            let envelope = String::from_utf8(refusal.body.to_vec()).unwrap();
+            assert!(envelope.contains(words), "{status} {body}: {envelope}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_sent_in_the_clear_only_where_github_is_asked_in_the_clear() {
+        let asked = |github: &str| {
+            let config = CopilotConfig::new(github.parse().unwrap(), Arc::new(FixedCredential::default()));
+            GitHubApi::new(&config, HeaderMap::new())
+        };
+        let (secure, plain) = (asked("https://api.github.com"), asked("http://127.0.0.1:1"));
+        for (api, by_secure, by_plain) in [
+            ("https://api.example.com/x", true, true),
+            ("http://api.example.com", false, true),
+            ("ftp://api.example.com", false, false),
+            ("file:///etc", false, false),
+            ("api.example.com", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(
+                (secure.parse_api_url(api).is_ok(), plain.parse_api_url(api).is_ok()),
+                (by_secure, by_plain),
+                "{api}"
+            );
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Plays an act: which blocks, in which pieces, with which pauses. Pure; knows neither clock nor wire.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::value::RawValue;
+
+use super::script::{Directive, MessageScript};
+
+/// Large output comes in pieces of this size.
+const HUGE_CHUNK_BYTES: usize = 4096;
+/// Tool input comes in pieces of so many characters.
+const JSON_CHUNK_CHARS: usize = 16;
+
+/// What happens next.
+#[derive(Debug)]
+pub(super) enum PlaybackStep {
+    /// A block begins.
+    Open(NewBlock),
+    /// The open block grows.
+    Chunk(String),
+    /// The open block ends.
+    Close,
+    /// The message ends, for this reason.
+    End(&'static str),
+    /// Time passes.
+    Pause(Duration),
+    /// The request fails.
+    Error { status: StatusCode, message: String },
+    /// The connection breaks.
+    Disconnect,
+    /// Nothing happens any more.
+    Hang,
+}
+
+/// What kind of block begins.
+#[derive(Debug)]
+pub(super) enum NewBlock {
+    Text,
+    Thinking,
+    Tool { name: String, input: Box<RawValue> },
+}
+
+/// An act being played; an iterator, so that large output is never held as a whole.
+#[derive(Debug)]
+pub(super) struct ScriptPlayback {
+    directives: std::vec::IntoIter<Directive>,
+    delta_delay: Duration,
+    /// The pieces that the open block still gets.
+    open_block: Option<BlockChunks>,
+    queued: VecDeque<PlaybackStep>,
+    block_count: usize,
+    tool_call_count: usize,
+    is_over: bool,
+}
+
+impl ScriptPlayback {
+    pub(super) fn new(act: MessageScript) -> Self {
+        Self {
+            directives: act.directives.into_iter(),
+            delta_delay: act.delta_delay,
+            open_block: None,
+            queued: VecDeque::new(),
+            block_count: 0,
+            tool_call_count: 0,
+            is_over: false,
+        }
+    }
+
+    fn open_block(&mut self, opening: NewBlock, pieces: BlockChunks) {
+        self.block_count += 1;
+        self.tool_call_count += usize::from(matches!(opening, NewBlock::Tool { .. }));
+        self.queued.push_back(PlaybackStep::Open(opening));
+        self.open_block = Some(pieces);
+    }
+
+    fn extend_block(&mut self, mut pieces: BlockChunks) {
+        match pieces.next() {
+            Some(piece) => {
+                if !self.delta_delay.is_zero() {
+                    self.queued.push_back(PlaybackStep::Pause(self.delta_delay));
+                }
+                self.queued.push_back(PlaybackStep::Chunk(piece));
+                self.open_block = Some(pieces);
+            }
+            None => self.queued.push_back(PlaybackStep::Close),
+        }
+    }
+
+    fn run_directive(&mut self, directive: Directive) {
+        match directive {
+            Directive::Say(text) => self.open_block(NewBlock::Text, BlockChunks::from_words(&text)),
+            // What was seen has become something to say.
+            Directive::See { text, .. } => self.open_block(NewBlock::Text, BlockChunks::from_words(&text)),
+            Directive::Think(text) => self.open_block(NewBlock::Thinking, BlockChunks::from_words(&text)),
+            Directive::Deltas { count, text } => {
+                self.open_block(NewBlock::Text, BlockChunks::Numbered { next: 1, count, text })
+            }
+            Directive::Huge(bytes) => self.open_block(NewBlock::Text, BlockChunks::Filler { bytes }),
+            Directive::Tool { name, input } => {
+                let pieces = BlockChunks::from_json(input.get());
+                self.open_block(NewBlock::Tool { name, input }, pieces);
+            }
+            Directive::Pace(pace) => self.delta_delay = pace,
+            Directive::Wait(time) => self.queued.push_back(PlaybackStep::Pause(time)),
+            Directive::Error { status, message } => self.finish(PlaybackStep::Error { status, message }),
+            Directive::Cut => self.finish(PlaybackStep::Disconnect),
+            Directive::Hang => self.finish(PlaybackStep::Hang),
+        }
+    }
+
+    /// The message ends by itself. An answer without any block would be no answer, so there is a last word.
+    fn end_message(&mut self) {
+        if self.block_count == 0 {
+            self.open_block(NewBlock::Text, BlockChunks::from_words("Done."));
+        } else {
+            self.finish(PlaybackStep::End(if self.tool_call_count > 0 { "tool_use" } else { "end_turn" }));
+        }
+    }
+
+    fn finish(&mut self, step: PlaybackStep) {
+        self.queued.push_back(step);
+        self.is_over = true;
+    }
+}
+
+impl Iterator for ScriptPlayback {
+    type Item = PlaybackStep;
+
+    fn next(&mut self) -> Option<PlaybackStep> {
+        loop {
+            if let Some(step) = self.queued.pop_front() {
+                return Some(step);
+            }
+            if self.is_over {
+                return None;
+            }
+            if let Some(pieces) = self.open_block.take() {
+                self.extend_block(pieces);
+            } else if let Some(directive) = self.directives.next() {
+                self.run_directive(directive);
+            } else {
+                self.end_message();
+            }
+        }
+    }
+}
+
+/// The pieces of one block.
+#[derive(Debug)]
+enum BlockChunks {
+    Ready(VecDeque<String>),
+    Numbered { next: usize, count: usize, text: Option<String> },
+    Filler { bytes: usize },
+}
+
+impl BlockChunks {
+    fn from_words(text: &str) -> Self {
+        Self::Ready(text.split_inclusive(char::is_whitespace).map(str::to_owned).collect())
+    }
+
+    fn from_json(text: &str) -> Self {
+        let chars: Vec<char> = text.chars().collect();
+        Self::Ready(chars.chunks(JSON_CHUNK_CHARS).map(|piece| piece.iter().collect()).collect())
+    }
+}
+
+impl Iterator for BlockChunks {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        match self {
+            Self::Ready(pieces) => pieces.pop_front(),
+            Self::Numbered { next, count, .. } if *next > *count => None,
+            Self::Numbered { next, text, .. } => {
+                let piece = text.clone().unwrap_or_else(|| format!("{next} "));
+                *next += 1;
+                Some(piece)
+            }
+            Self::Filler { bytes: 0 } => None,
+            Self::Filler { bytes } => {
+                let size = HUGE_CHUNK_BYTES.min(*bytes);
+                *bytes -= size;
+                Some("x".repeat(size))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::Script;
+    use super::*;
+
+    /// The steps of a script as words.
+    fn play(script: &str) -> String {
+        let act = Script::parse(script).unwrap().unwrap().message_after(0);
+        let steps = ScriptPlayback::new(act).map(|step| match step {
+            PlaybackStep::Open(NewBlock::Text) => "text[".to_owned(),
+            PlaybackStep::Open(NewBlock::Thinking) => "thinking[".to_owned(),
+            PlaybackStep::Open(NewBlock::Tool { name, .. }) => format!("{name}["),
+            PlaybackStep::Chunk(piece) => format!("{piece:?}"),
+            PlaybackStep::Close => "]".to_owned(),
+            PlaybackStep::End(reason) => reason.to_owned(),
+            PlaybackStep::Pause(time) => format!("{}ms", time.as_millis()),
+            PlaybackStep::Error { status, .. } => status.as_str().to_owned(),
+            PlaybackStep::Disconnect => "cut".to_owned(),
+            PlaybackStep::Hang => "hang".to_owned(),
+        });
+        steps.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn scripts_are_played_step_by_step() {
+        for (script, played) in [
+            ("!say one two", r#"text[ "one " "two" ] end_turn"#),
+            ("!say a\\nb", "text[ \"a\\n\" \"b\" ] end_turn"),
+            ("!think hm\n!say x", r#"thinking[ "hm" ] text[ "x" ] end_turn"#),
+            ("!deltas 3", r#"text[ "1 " "2 " "3 " ] end_turn"#),
+            ("!deltas 2 x y", r#"text[ "x y" "x y" ] end_turn"#),
+            ("!pace 5\n!say a b", r#"text[ 5ms "a " 5ms "b" ] end_turn"#),
+            ("!wait 9\n!say a\n!wait 1", r#"9ms text[ "a" ] 1ms end_turn"#),
+            ("!tool A {\"path\":\"/a/long/path\"}", "A[ \"{\\\"path\\\":\\\"/a/long\" \"/path\\\"}\" ] tool_use"),
+            ("!say a\n!tool A\n!tool B\n!say b", r#"text[ "a" ] A[ "{}" ] B[ "{}" ] tool_use"#),
+            ("!error 529\n!say never", "529"),
+            ("!say a\n!cut\n!say never", r#"text[ "a" ] cut"#),
+            ("!hang", "hang"),
+            ("!pace 1", r#"text[ 1ms "Done." ] end_turn"#),
+        ] {
+            assert_eq!(play(script), played, "{script}");
+        }
+    }
+
+    #[test]
+    fn huge_output_has_exactly_the_size_asked_for() {
+        let act = Script::parse("!huge 10000").unwrap().unwrap().message_after(0);
+        let sizes: Vec<usize> = ScriptPlayback::new(act)
+            .filter_map(|step| if let PlaybackStep::Chunk(piece) = step { Some(piece.len()) } else { None })
+            .collect();
+        assert_eq!(sizes, [4096, 4096, 1808]);
+    }
+}

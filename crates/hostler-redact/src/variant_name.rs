@@ -1,0 +1,39 @@
+use std::fmt::{self, Write as _};
+
+/// The name of an enum's variant, without what it holds. For enums of others, whose `Debug` prints everything.
+pub fn variant_name(value: &impl fmt::Debug) -> String {
+    let mut name = VariantNameWriter(String::new());
+    let _at_its_end = write!(name, "{value:?}");
+    name.0
+}
+
+/// Takes text as long as it belongs to the first name.
+struct VariantNameWriter(String);
+
+impl fmt::Write for VariantNameWriter {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let name = text.split([' ', '(', '{']).next().unwrap_or_default();
+        self.0.push_str(name);
+        if name.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    #[expect(dead_code, reason = "only printed")]
+    enum Said {
+        Nothing,
+        Words(&'static str),
+        More { words: &'static str },
+    }
+
+    #[test]
+    fn only_the_name_is_taken() {
+        assert_eq!(variant_name(&Said::Nothing), "Nothing");
+        assert_eq!(variant_name(&Said::Words("planted")), "Words");
+        assert_eq!(variant_name(&Said::More { words: "planted" }), "More");
+    }
+}

@@ -1,0 +1,144 @@
+//! A set of rules as it is stored.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rule::{Effect, Rule, RuleError, RuleScope};
+
+/// Rules in the order in which they were added; none is there twice.
+///
+/// Its stored form, JSON or TOML alike, names its version, so that a host never half-understands the rules of a newer one:
+/// `{"version": 1, "rules": [{"effect": "deny", "scope": "global", "rule": "Bash(rm:*)"}]}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StoredRuleSet", into = "StoredRuleSet")]
+pub struct RuleSet {
+    rules: Vec<Rule>,
+}
+
+/// Rules that cannot be taken into a set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleSetError {
+    /// A rule's text is wrong. It is told by its place: a command that somebody allowed may hold a password.
+    #[error("the stored rule number {number} cannot be read: {problem} (at character {position})")]
+    InvalidRule {
+        /// Which one, from 1.
+        number: usize,
+        /// Where in its text, in characters from 1.
+        position: usize,
+        /// What to do about it.
+        problem: String,
+    },
+    /// The rules are from another time.
+    #[error(
+        "the stored rules are of version {found}, and this program reads version {RULE_SET_VERSION}; use the newer program"
+    )]
+    UnsupportedVersion {
+        /// What the store says.
+        found: u32,
+    },
+    /// There are too many.
+    #[error("there are more than {MAX_RULES} rules; remove some that are not needed")]
+    TooManyRules,
+}
+
+const RULE_SET_VERSION: u32 = 1;
+const MAX_RULES: usize = 4096;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredRuleSet {
+    version: u32,
+    #[serde(default)]
+    rules: Vec<StoredRule>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredRule {
+    effect: Effect,
+    scope: RuleScope,
+    rule: String,
+}
+
+impl RuleSet {
+    /// The rules.
+    pub fn iter(&self) -> std::slice::Iter<'_, Rule> {
+        self.rules.iter()
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Adds a rule; answers whether it is new.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn add(&mut self, rule: Rule) -> Result<bool, RuleSetError> {
+        if self.rules.contains(&rule) {
+            return Ok(false);
+        }
+        if self.rules.len() >= MAX_RULES {
+            return Err(RuleSetError::TooManyRules);
+        }
+        self.rules.push(rule);
+        Ok(true)
+    }
+
+    /// Removes a rule; answers whether it was there.
+    pub fn remove(&mut self, rule: &Rule) -> bool {
+        let before = self.rules.len();
+        self.rules.retain(|other| other != rule);
+        self.rules.len() != before
+    }
+
+    /// Adds all rules of another set, for a decision over several scopes.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn merge(&mut self, other: &Self) -> Result<(), RuleSetError> {
+        other.iter().try_for_each(|rule| self.add(rule.clone()).map(drop))
+    }
+}
+
+impl<'a> IntoIterator for &'a RuleSet {
+    type Item = &'a Rule;
+    type IntoIter = std::slice::Iter<'a, Rule>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl TryFrom<StoredRuleSet> for RuleSet {
+    type Error = RuleSetError;
+
+    fn try_from(stored: StoredRuleSet) -> Result<Self, RuleSetError> {
+        if stored.version != RULE_SET_VERSION {
+            return Err(RuleSetError::UnsupportedVersion { found: stored.version });
+        }
+        if stored.rules.len() > MAX_RULES {
+            return Err(RuleSetError::TooManyRules);
+        }
+        let mut set = Self::default();
+        for (at, StoredRule { effect, scope, rule }) in stored.rules.into_iter().enumerate() {
+            let rule = Rule::parse(effect, scope, &rule).map_err(|RuleError { position, problem, .. }| {
+                RuleSetError::InvalidRule { number: at + 1, position, problem }
+            })?;
+            set.add(rule)?;
+        }
+        Ok(set)
+    }
+}
+
+impl From<RuleSet> for StoredRuleSet {
+    fn from(set: RuleSet) -> Self {
+        let stored = |rule: Rule| StoredRule { effect: rule.effect, scope: rule.scope, rule: rule.to_string() };
+        Self { version: RULE_SET_VERSION, rules: set.rules.into_iter().map(stored).collect() }
+    }
+}

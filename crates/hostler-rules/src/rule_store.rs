@@ -1,0 +1,298 @@
+//! The rules that outlive sessions: one file in the state directory, for people, for `hostler rules` and for a host
+//! to write.
+//!
+//! It is looked at before every decision, so that a rule that somebody adds holds from the next call on. A file that cannot
+//! be understood allows nothing: until it is repaired people are asked. Whoever changes it locks the directory meanwhile,
+//! so that no change is lost to another one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hostler_statefile::{StateFile, StateFileContents, StateFileError};
+use serde::{Deserialize, Serialize};
+
+use crate::rule::Rule;
+use crate::rule_set::{RuleSet, RuleSetError};
+
+/// The file's name within the state directory.
+const RULES_FILE_NAME: &str = "rules.toml";
+
+/// Why rules could not be read or kept.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RuleStoreError {
+    /// The file is not what it should be, or cannot be written.
+    #[error("the permission rules are not available: {0}")]
+    File(#[from] StateFileError),
+    /// There are too many rules.
+    #[error(transparent)]
+    Set(#[from] RuleSetError),
+}
+
+/// The file's form: rules for all sessions, and rules for the sessions of one working directory.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleStoreFile {
+    #[serde(default)]
+    global: RuleSet,
+    #[serde(default)]
+    workspace: Vec<WorkspaceRules>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkspaceRules {
+    directory: PathBuf,
+    rules: RuleSet,
+}
+
+/// The host's rules. Looked up by all sessions.
+#[derive(Debug)]
+pub struct RuleStore {
+    file: StateFile<RuleStoreFile>,
+}
+
+/// What the book says at a moment.
+#[derive(Debug, Clone)]
+pub struct RuleStoreSnapshot {
+    /// Grows with every change of the file.
+    pub version: u64,
+    stored: Arc<RuleStoreFile>,
+    /// Why nothing is allowed at the moment.
+    pub read_error: Option<String>,
+}
+
+impl RuleStoreSnapshot {
+    /// The rules for sessions in a working directory.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn rules_for(&self, directory: &Path) -> Result<RuleSet, RuleSetError> {
+        let mut rules = self.stored.global.clone();
+        for workspace in self.stored.workspace.iter().filter(|workspace| workspace.directory == directory) {
+            rules.merge(&workspace.rules)?;
+        }
+        Ok(rules)
+    }
+
+    /// All rules, each with the working directory that it is for; those for all sessions have none and come first.
+    pub fn iter(&self) -> impl Iterator<Item = (Option<&Path>, &Rule)> {
+        let global = self.stored.global.iter().map(|rule| (None, rule));
+        global.chain(
+            self.stored
+                .workspace
+                .iter()
+                .flat_map(|workspace| workspace.rules.iter().map(|rule| (Some(workspace.directory.as_path()), rule))),
+        )
+    }
+}
+
+impl RuleStore {
+    /// Opens the book of a state directory.
+    ///
+    /// # Errors
+    /// If there is one that cannot be understood: a host does not start with rules that it does not know.
+    pub fn open(state_dir: &Path) -> Result<Self, RuleStoreError> {
+        Ok(Self { file: StateFile::open(state_dir.join(RULES_FILE_NAME))? })
+    }
+
+    /// What the book says now. While the file cannot be read, denials that were known stay in force.
+    pub fn snapshot(&self) -> RuleStoreSnapshot {
+        let StateFileContents { version, value, read_error: broken } = self.file.current();
+        RuleStoreSnapshot { version, stored: value, read_error: broken }
+    }
+
+    /// Adds rules for the sessions of a working directory, or for all if none is given, on disk and for the next
+    /// decision; answers whether one of them is new. Blocks.
+    ///
+    /// # Errors
+    /// If the file cannot be understood or written; then nothing has changed.
+    pub fn add(&self, directory: Option<&Path>, rules: &[Rule]) -> Result<bool, RuleStoreError> {
+        self.change(|stored| {
+            stored.edit(directory, |set| {
+                rules.iter().try_fold(false, |changed, rule| Ok(set.add(rule.clone())? || changed))
+            })
+        })
+    }
+
+    /// Removes a rule for the sessions of a working directory, or for all if none is given; answers whether it was
+    /// there. Blocks.
+    ///
+    /// # Errors
+    /// If the file cannot be understood or written; then nothing has changed.
+    pub fn remove(&self, directory: Option<&Path>, rule: &Rule) -> Result<bool, RuleStoreError> {
+        self.change(|stored| {
+            let sets: Vec<&mut RuleSet> = match directory {
+                None => vec![&mut stored.global],
+                Some(directory) => {
+                    let here = stored.workspace.iter_mut().filter(|workspace| workspace.directory == directory);
+                    here.map(|workspace| &mut workspace.rules).collect()
+                }
+            };
+            // Where it stands decides whom it is for, whatever scope somebody wrote beside it.
+            let same = |other: &&Rule| (other.effect, &other.matcher) == (rule.effect, &rule.matcher);
+            let mut changed = false;
+            for set in sets {
+                let found: Vec<Rule> = set.iter().filter(same).cloned().collect();
+                for rule in &found {
+                    changed |= set.remove(rule);
+                }
+            }
+            Ok(changed)
+        })
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut RuleStoreFile) -> Result<bool, RuleStoreError>,
+    ) -> Result<bool, RuleStoreError> {
+        self.file.change(|stored| {
+            let changed = change(stored)?;
+            stored.workspace.retain(|workspace| !workspace.rules.is_empty());
+            Ok(changed)
+        })
+    }
+}
+
+impl RuleStoreFile {
+    /// Changes the rules of a working directory, or those for all sessions.
+    fn edit<T>(&mut self, directory: Option<&Path>, edit: impl FnOnce(&mut RuleSet) -> T) -> T {
+        let Some(directory) = directory else { return edit(&mut self.global) };
+        if let Some(known) = self.workspace.iter_mut().find(|workspace| workspace.directory == directory) {
+            return edit(&mut known.rules);
+        }
+        let mut rules = RuleSet::default();
+        let edited = edit(&mut rules);
+        self.workspace.push(WorkspaceRules { directory: directory.to_owned(), rules });
+        edited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Effect, RuleScope};
+
+    fn rule(text: &str) -> Rule {
+        Rule::parse(Effect::Allow, RuleScope::Workspace, text).unwrap()
+    }
+
+    fn texts(book: &RuleStore, directory: &str) -> Vec<String> {
+        let rules = book.snapshot().rules_for(Path::new(directory)).unwrap();
+        rules.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_rule_is_there_for_its_directory_and_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = RuleStore::open(dir.path()).unwrap();
+        book.add(Some(Path::new("/a")), &[rule("Bash(git status)")]).unwrap();
+        book.add(Some(Path::new("/a")), &[rule("Bash(git status)"), rule("Bash(ls)")]).unwrap();
+        assert_eq!(texts(&book, "/a"), ["Bash(git status)", "Bash(ls)"]);
+        assert!(texts(&book, "/b").is_empty());
+        let again = RuleStore::open(dir.path()).unwrap();
+        assert_eq!(texts(&again, "/a"), ["Bash(git status)", "Bash(ls)"]);
+    }
+
+    #[test]
+    fn what_somebody_else_writes_holds_from_the_next_look_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = RuleStore::open(dir.path()).unwrap();
+        let text = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Read\" }]\n";
+        std::fs::write(dir.path().join(RULES_FILE_NAME), text).unwrap();
+        assert_eq!(texts(&book, "/a"), ["Read"]);
+        std::fs::remove_file(dir.path().join(RULES_FILE_NAME)).unwrap();
+        assert!(texts(&book, "/a").is_empty());
+    }
+
+    #[test]
+    fn a_broken_file_allows_nothing_keeps_what_was_known_and_can_be_repaired() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = RuleStore::open(dir.path()).unwrap();
+        book.add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();
+        std::fs::write(dir.path().join(RULES_FILE_NAME), "nonsense = [").unwrap();
+        assert!(book.snapshot().read_error.is_some());
+        assert_eq!(texts(&book, "/a"), ["Bash(ls)"]);
+        assert!(matches!(book.add(Some(Path::new("/a")), &[rule("Bash(w)")]), Err(RuleStoreError::File(_))));
+        assert!(RuleStore::open(dir.path()).is_err(), "a host does not start with it");
+        std::fs::remove_file(dir.path().join(RULES_FILE_NAME)).unwrap();
+        assert!(book.snapshot().read_error.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_file_is_told_without_its_rules() {
+        let rules = |rule: &str| format!("[global]\nversion = 1\n\n[[global.rules]]\n{rule}\n");
+        for (text, expected) in [
+            (rules("effect = \"allow\"\nscope = \"planted\"\nrule = \"Read\""), "unknown variant, expected "),
+            (rules("effect = \"allow\"\nscope = \"global\"\nrule = [\"planted\"]"), "invalid type: sequence, expected"),
+            (
+                rules("effect = \"allow\"\nscope = \"global\"\nrule = \"Bash(planted\""),
+                "the stored rule number 1 cannot be read: the parenthesis",
+            ),
+            (rules("planted = \"planted"), "line 5"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(RULES_FILE_NAME), text).unwrap();
+            let error = RuleStore::open(dir.path()).unwrap_err();
+            let said = format!("{error} {error:?}");
+            assert!(said.contains(expected) && !said.contains("planted"), "{said}");
+        }
+    }
+
+    #[test]
+    fn rules_for_all_and_for_one_directory_are_told_apart_and_removed_where_they_stand() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = RuleStore::open(dir.path()).unwrap();
+        let (a, ls) = (Some(Path::new("/a")), rule("Bash(ls)"));
+        let everywhere = Rule { scope: RuleScope::Global, ..ls.clone() };
+        assert!(book.add(None, std::slice::from_ref(&everywhere)).unwrap());
+        assert!(!book.add(None, std::slice::from_ref(&everywhere)).unwrap(), "it is there already");
+        assert!(book.add(a, std::slice::from_ref(&ls)).unwrap());
+        assert_eq!(book.snapshot().iter().collect::<Vec<_>>(), [(None, &everywhere), (a, &ls)]);
+        assert!(!book.remove(Some(Path::new("/b")), &ls).unwrap());
+        let denied = Rule { effect: Effect::Deny, ..ls.clone() };
+        assert!(!book.remove(a, &denied).unwrap());
+        assert!(book.remove(a, &ls).unwrap());
+        assert_eq!(book.snapshot().iter().collect::<Vec<_>>(), [(None, &everywhere)]);
+        let text = std::fs::read_to_string(dir.path().join(RULES_FILE_NAME)).unwrap();
+        assert!(!text.contains("/a"), "a directory without rules is not kept: {text}");
+    }
+
+    #[test]
+    fn no_change_is_lost_when_several_books_are_written_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                // A book of its own each, as processes have.
+                let book = RuleStore::open(dir.path()).unwrap();
+                scope.spawn(move || {
+                    for n in 0..8 {
+                        assert!(book.add(None, &[rule(&format!("Bash(run {writer} {n})"))]).unwrap());
+                    }
+                });
+            }
+        });
+        assert_eq!(RuleStore::open(dir.path()).unwrap().snapshot().iter().count(), 32);
+    }
+
+    #[test]
+    fn the_example_in_the_documentation_is_understood() {
+        let page = include_str!("../../../docs/permissions.md");
+        let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(RULES_FILE_NAME), example).unwrap();
+        let book = RuleStore::open(dir.path()).unwrap();
+        assert_eq!(texts(&book, "/home/ada/project"), ["Read(~/secrets/**)", "Bash(npm run lint)"]);
+        assert_eq!(texts(&book, "/elsewhere"), ["Read(~/secrets/**)"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_file_is_its_owners_alone_and_nothing_is_left_beside_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        RuleStore::open(dir.path()).unwrap().add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();
+        let mode = std::fs::metadata(dir.path().join(RULES_FILE_NAME)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

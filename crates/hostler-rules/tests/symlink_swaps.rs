@@ -1,0 +1,109 @@
+//! Links that change between two calls: a decision looks at the disk anew and remembers nothing of the last one.
+//!
+//! What changes between a decision and the use of the file is out of sight here; whoever opens the file has to look again.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use hostler_rules::{
+    DecisionOutcome, DiskResolver, Effect, PermissionMode, Rule, RuleScope, RuleSet, ToolUse, decide_or_ask,
+};
+use serde_json::json;
+
+struct Project {
+    base: tempfile::TempDir,
+    rules: RuleSet,
+}
+
+impl Project {
+    fn new(rules: &[(Effect, &str)]) -> Self {
+        let base = tempfile::tempdir().unwrap();
+        for directory in ["project/src", "project/secret", "outside/src"] {
+            fs::create_dir_all(base.path().join(directory)).unwrap();
+        }
+        for file in ["project/a.txt", "project/src/a.txt", "project/secret/a.txt", "outside/a.txt", "outside/src/a.txt"]
+        {
+            fs::write(base.path().join(file), "text").unwrap();
+        }
+        let mut set = RuleSet::default();
+        for (effect, text) in rules {
+            set.add(Rule::parse(*effect, RuleScope::Workspace, text).unwrap()).unwrap();
+        }
+        Self { base, rules: set }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.base.path().join("project").join(name)
+    }
+
+    /// Puts a link in place of whatever is there.
+    fn swap(&self, name: &str, target: &str) {
+        let path = self.path(name);
+        drop(fs::remove_file(&path).or_else(|_| fs::rename(&path, path.with_extension("away"))));
+        symlink(target, path).unwrap();
+    }
+
+    /// The decisions of all tools that read, and of a shell that does.
+    fn verdicts(&self, name: &str) -> [DecisionOutcome; 4] {
+        let judge =
+            |call: &ToolUse| decide_or_ask(&self.rules, PermissionMode::Default, call, None, &DiskResolver).outcome;
+        let call = |tool: &str, key: &str, path: &Path| ToolUse::new(tool, json!({ key: path }), self.path(""));
+        [
+            judge(&call("Read", "file_path", Path::new(name))),
+            judge(&call("Read", "file_path", &self.path(name))),
+            judge(&call("Grep", "path", Path::new(name))),
+            judge(&ToolUse::shell(&format!("cat {name}"), self.path(""))),
+        ]
+    }
+}
+
+#[test]
+fn a_file_that_became_a_link_to_the_outside_is_asked_about() {
+    let project = Project::new(&[]);
+    assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Allow; 4]);
+    project.swap("a.txt", "../outside/a.txt");
+    assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Ask; 4]);
+    project.swap("a.txt", "src/a.txt");
+    assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Allow; 4]);
+}
+
+#[test]
+fn a_directory_on_the_way_that_became_a_link_is_asked_about() {
+    let project = Project::new(&[(Effect::Allow, "Read(src/**)")]);
+    assert_eq!(project.verdicts("src/a.txt"), [DecisionOutcome::Allow; 4]);
+    project.swap("src", "../outside/src");
+    assert_eq!(project.verdicts("src/a.txt"), [DecisionOutcome::Ask; 4]);
+}
+
+#[test]
+fn a_link_that_now_leads_to_a_denied_place_is_denied() {
+    let project = Project::new(&[(Effect::Deny, "Read(secret/**)")]);
+    project.swap("a.txt", "src/a.txt");
+    assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Allow; 4]);
+    project.swap("a.txt", "secret/a.txt");
+    assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Deny; 4]);
+    // By two links, the second of which leads back into the project.
+    symlink("../project/secret", project.base.path().join("outside/back")).unwrap();
+    project.swap("a.txt", "../outside/back/a.txt");
+    assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Deny; 4]);
+}
+
+#[test]
+fn a_link_whose_target_appears_later_is_asked_about_before_and_after() {
+    let project = Project::new(&[]);
+    project.swap("a.txt", "../outside/later.txt");
+    assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Ask; 4]);
+    fs::write(project.base.path().join("outside/later.txt"), "text").unwrap();
+    assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Ask; 4]);
+}
+
+#[test]
+fn a_name_that_is_a_file_of_its_own_to_one_reader_and_a_way_up_to_another_is_asked_about() {
+    let project = Project::new(&[]);
+    // By its letters `link/../a.txt` is in the project, on the disk it is outside.
+    project.swap("link", "../outside/src");
+    assert_eq!(project.verdicts("link/../a.txt"), [DecisionOutcome::Ask; 4]);
+}

@@ -1,0 +1,191 @@
+//! Looks for contents that nothing names any more: their message was taken back or edited, their draft was changed.
+//!
+//! Works beside the writer, on a connection of its own, and hands what it finds to the writer in small orders. What is named
+//! again after the look is kept, since the writer compares numbers.
+
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Instant;
+
+use rusqlite::{Connection, params};
+use tokio::sync::oneshot;
+
+use crate::blob_cleanup::BlobCleanup;
+use crate::sequencer::SequencerShared;
+use crate::{BlobOptions, StoreError};
+
+/// The length of a hash in hexadecimal digits.
+const HASH_HEX_DIGITS: usize = 64;
+
+/// How many names one order takes away at most.
+const MAX_REFERENCES_PER_JOB: usize = 256;
+
+/// How many bytes of contents one order removes at most, unless a single one is larger.
+const MAX_BYTES_PER_JOB: i64 = 8 << 20;
+
+/// Where a session's states name contents. Every row counts, also those that serve replay alone.
+const REFERENCING_TEXT_QUERIES: [&str; 3] = [
+    "SELECT body FROM turns WHERE session = ?1",
+    "SELECT body FROM snapshots WHERE session = ?1",
+    "SELECT j.body FROM journal j JOIN channels c ON c.id = j.channel WHERE c.session = ?1",
+];
+
+/// The thread's whole life: looks at once, now and then, and when there is no room. Whoever asked is told when it is over.
+pub(crate) fn run(
+    shared: &SequencerShared,
+    db: &Connection,
+    options: BlobOptions,
+    asked: &Receiver<oneshot::Sender<()>>,
+) {
+    let (mut last, mut waiters) = (None, Vec::<oneshot::Sender<()>>::new());
+    loop {
+        if last.is_none_or(|last: Instant| last.elapsed() >= options.min_collection_pause) {
+            match remove_unreferenced(shared, db) {
+                Ok(()) => {}
+                Err(StoreError::Stopped) => return,
+                Err(error) => tracing::warn!(%error, "contents that nothing names could not be removed"),
+            }
+            last = Some(Instant::now());
+        }
+        for waiter in waiters.drain(..) {
+            // Whoever does not wait any more needs no answer.
+            let _ = waiter.send(());
+        }
+        match asked.recv_timeout(options.collection_interval) {
+            Ok(waiter) => waiters.extend(std::iter::once(waiter).chain(asked.try_iter())),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn remove_unreferenced(shared: &SequencerShared, db: &Connection) -> Result<(), StoreError> {
+    for session in query_strings(db, "SELECT DISTINCT session FROM blob_names")? {
+        match find_unreferenced(db, &session) {
+            Ok((until, hashes)) => {
+                for hashes in hashes.chunks(MAX_REFERENCES_PER_JOB) {
+                    let (session, hashes) = (session.clone(), hashes.to_vec());
+                    shared.run_cleanup(BlobCleanup::References { session, hashes, until_seq: until })?;
+                }
+            }
+            // What cannot be read may name anything.
+            Err(error) => tracing::warn!(session, %error, "a session keeps all its contents: it cannot be read"),
+        }
+    }
+    let mut step = (Vec::new(), 0);
+    for (hash, bytes) in find_orphans(db)? {
+        if !step.0.is_empty() && step.1 + bytes > MAX_BYTES_PER_JOB {
+            shared.run_cleanup(BlobCleanup::Blobs(std::mem::take(&mut step).0))?;
+        }
+        step.0.push(hash);
+        step.1 += bytes;
+    }
+    if !step.0.is_empty() {
+        shared.run_cleanup(BlobCleanup::Blobs(step.0))?;
+    }
+    Ok(())
+}
+
+/// The contents that a session has under its name and names nowhere, as of a number.
+fn find_unreferenced(db: &Connection, session: &str) -> Result<(i64, Vec<String>), StoreError> {
+    // One transaction, so that a name cannot move from a row that is still to be read to one that was read already.
+    let tx = db.unchecked_transaction()?;
+    let until: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;
+    let mut left: HashSet<String> = tx
+        .prepare_cached("SELECT hash FROM blob_names WHERE session = ?1 AND named <= ?2")?
+        .query_map(params![session, until], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for texts in REFERENCING_TEXT_QUERIES {
+        let mut statement = tx.prepare_cached(texts)?;
+        let mut rows = statement.query(params![session])?;
+        while let (false, Some(row)) = (left.is_empty(), rows.next()?) {
+            discard_referenced(row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?, &mut left);
+        }
+    }
+    Ok((until, left.into_iter().collect()))
+}
+
+/// Strikes out what a text names. How a state names contents is not known here: whatever looks like a hash is one.
+fn discard_referenced(text: &[u8], left: &mut HashSet<String>) {
+    let digits = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    for run in text.split(|byte| !digits(byte)).filter(|run| run.len() >= HASH_HEX_DIGITS) {
+        for hash in run.windows(HASH_HEX_DIGITS).filter_map(|hash| std::str::from_utf8(hash).ok()) {
+            left.remove(hash);
+        }
+    }
+}
+
+/// The contents that no session names, with their sizes: those that were just found, and those that a crash left.
+fn find_orphans(db: &Connection) -> Result<Vec<(String, i64)>, StoreError> {
+    db.prepare_cached(
+        "SELECT hash, length(body) FROM blobs
+         WHERE NOT EXISTS (SELECT 1 FROM blob_names WHERE hash = blobs.hash)",
+    )?
+    .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+    .collect::<Result<_, _>>()
+    .map_err(StoreError::from)
+}
+
+fn query_strings(db: &Connection, query: &str) -> Result<Vec<String>, StoreError> {
+    db.prepare_cached(query)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>().map_err(StoreError::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Blob, blob, database};
+
+    #[test]
+    fn what_is_named_after_the_look_outlives_the_sweep() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = database::open_writer(dir.path(), false).unwrap();
+        db.execute("INSERT INTO journal VALUES (7, 1, 0, 'names nothing', NULL, NULL)", []).unwrap();
+        let [again, never] = ["again", "never"].map(|text| Blob::new("text/plain", text.as_bytes()));
+        for contents in [&again, &never] {
+            blob::write(&db, "claude:/1", 7, contents).unwrap();
+        }
+        let (until, hashes) = find_unreferenced(&db, "claude:/1").unwrap();
+        assert_eq!((until, hashes.len()), (7, 2));
+        blob::write(&db, "claude:/1", 8, &again).unwrap();
+        blob::remove_references(&db, "claude:/1", &hashes, until).unwrap();
+        assert_eq!(blob::remove_orphans(&db, &hashes).unwrap(), 5);
+        assert_eq!(blob::read(&db, again.hash().to_owned()).unwrap(), Some(again));
+        assert_eq!(blob::read(&db, never.hash().to_owned()).unwrap(), None);
+        assert_eq!(blob::total_bytes(&db).unwrap(), 5);
+        assert!(
+            find_unreferenced(&db, "claude:/1").unwrap().1.is_empty(),
+            "its number is beyond what can be looked at"
+        );
+    }
+
+    #[test]
+    fn contents_that_were_named_between_look_and_sweep_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = database::open_writer(dir.path(), false).unwrap();
+        let contents = Blob::new("text/plain", "shared".as_bytes());
+        blob::write(&db, "claude:/1", 1, &contents).unwrap();
+        blob::remove_references(&db, "claude:/1", &[contents.hash().to_owned()], 1).unwrap();
+        let found = find_orphans(&db).unwrap();
+        assert_eq!(found, [(contents.hash().to_owned(), 6)]);
+        blob::write(&db, "claude:/2", 2, &contents).unwrap();
+        assert_eq!(blob::remove_orphans(&db, &[contents.hash().to_owned()]).unwrap(), 0);
+        assert!(blob::is_stored(&db, contents.hash()).unwrap() && find_orphans(&db).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_hash_is_found_wherever_it_stands() {
+        let hash = blake3::hash(b"x").to_hex().to_string();
+        let named = |text: String| {
+            let mut left = HashSet::from([hash.clone()]);
+            discard_referenced(text.as_bytes(), &mut left);
+            left.is_empty()
+        };
+        assert!(named(format!(r#"{{"uri":"ahp-content:/{hash}"}}"#)));
+        assert!(named(hash.clone()));
+        assert!(named(format!("ahp-content:\\/{hash}?x")));
+        assert!(named(format!("00{hash}ff")), "better kept than lost");
+        assert!(!named(hash.chars().skip(1).collect()));
+        assert!(!named(hash.to_uppercase()), "no hash of ours is written like that");
+        assert!(!named(String::new()));
+    }
+}

@@ -1,0 +1,73 @@
+//! How much contents may be in all.
+//!
+//! What clients bring is refused where it does not fit; what agents put out is counted and kept, so that no turn is shown with
+//! holes.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::pending_rows::PendingRow;
+use crate::sequencer::NumberedBatch;
+use crate::{StoreError, blob};
+
+/// How contents are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlobOptions {
+    /// How many bytes they may be in all.
+    pub quota_bytes: u64,
+    /// How often those are looked for that nothing names any more.
+    pub collection_interval: Duration,
+    /// How long after such a look another one is not worth it, even if there is no room.
+    pub min_collection_pause: Duration,
+}
+
+impl Default for BlobOptions {
+    fn default() -> Self {
+        Self {
+            quota_bytes: 2 << 30,
+            collection_interval: Duration::from_secs(60 * 60),
+            min_collection_pause: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Takes out the batches for which there is no room.
+pub(crate) fn extract_over_quota(
+    db: &Connection,
+    quota: u64,
+    batches: &mut Vec<NumberedBatch>,
+) -> Result<Vec<NumberedBatch>, StoreError> {
+    if !batches.iter().any(|batch| batch.has_client_blobs) {
+        return Ok(Vec::new());
+    }
+    let mut over = find_over_quota(db, quota, batches)?.into_iter();
+    Ok(batches.extract_if(.., |_| over.next().unwrap_or_default()).collect())
+}
+
+/// For each batch, whether there is no room for it beside those before it.
+fn find_over_quota(db: &Connection, quota: u64, batches: &[NumberedBatch]) -> Result<Vec<bool>, StoreError> {
+    let mut total = blob::total_bytes(db)?;
+    let mut counted = HashSet::new();
+    let mut answers = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let mut fresh = HashMap::new();
+        for row in &batch.rows {
+            if let PendingRow::Blob { blob, .. } = row
+                && !counted.contains(blob.hash())
+                && !blob::is_stored(db, blob.hash())?
+            {
+                fresh.insert(blob.hash(), blob.body().len() as u64);
+            }
+        }
+        let bytes: u64 = fresh.values().sum();
+        let over = batch.has_client_blobs && bytes > 0 && total.saturating_add(bytes) > quota;
+        if !over {
+            total = total.saturating_add(bytes);
+            counted.extend(fresh.into_keys());
+        }
+        answers.push(over);
+    }
+    Ok(answers)
+}

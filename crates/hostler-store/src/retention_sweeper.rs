@@ -1,0 +1,54 @@
+//! Keeps the journal within its bounds.
+
+use std::time::Instant;
+
+use rusqlite::Connection;
+
+use crate::StoreError;
+use crate::pending_rows::as_sql;
+use crate::retention::{self, JournalRetention};
+
+/// Counts what is written, and removes what is too old.
+pub(crate) struct RetentionSweeper {
+    retention: JournalRetention,
+    total_bytes: i64,
+    last_mark: Option<Instant>,
+    last_sweep: Instant,
+}
+
+impl RetentionSweeper {
+    pub(crate) fn new(db: &Connection, retention: JournalRetention) -> Self {
+        let total_bytes = retention::total_bytes(db).unwrap_or_default();
+        Self { retention, total_bytes, last_mark: None, last_sweep: Instant::now() }
+    }
+
+    /// Counts what a transaction writes, and notes it from time to time.
+    pub(crate) fn record_written(&mut self, tx: &Connection, seq: u64, bytes: usize) -> Result<(), StoreError> {
+        self.total_bytes = self.total_bytes.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+        if self.last_mark.is_none_or(|at| at.elapsed() >= self.retention.mark_interval()) {
+            retention::write_mark(tx, as_sql(seq), now_ms(), self.total_bytes)?;
+            self.last_mark = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sweep_if_due(&mut self, db: &mut Connection) {
+        if self.last_sweep.elapsed() < self.retention.sweep_interval {
+            return;
+        }
+        match retention::remove_expired_rows(db, self.retention, now_ms()) {
+            // The rest goes after the next batch, so that nobody waits for all of it.
+            Ok(true) => {}
+            Ok(false) => self.last_sweep = Instant::now(),
+            Err(error) => {
+                tracing::warn!(%error, "old rows of the journal could not be removed");
+                self.last_sweep = Instant::now();
+            }
+        }
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or_default()
+}

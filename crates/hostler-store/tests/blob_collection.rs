@@ -1,0 +1,285 @@
+//! Contents that nothing names any more go, others never; and there is a limit to all of them together.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ahp_types::ActionOrigin;
+use ahp_types::actions::{SessionTitleChangedAction, StateAction};
+use hostler_store::{
+    ActionEntry, Batch, BatchDurability, Blob, BlobOptions, CatalogChange, HostRecord, JournalRetention,
+    PublishedAction, Publisher, SnapshotRow, Store, StoreError, StoreOptions, TurnRow,
+};
+
+const ONE: &str = "claude:/1";
+const TWO: &str = "claude:/2";
+
+/// Looks all the time.
+const EAGER: BlobOptions = BlobOptions {
+    quota_bytes: u64::MAX,
+    collection_interval: Duration::from_millis(1),
+    min_collection_pause: Duration::ZERO,
+};
+
+/// Looks at the start and where there is no room.
+const WHEN_FULL: BlobOptions = BlobOptions {
+    quota_bytes: 100,
+    collection_interval: Duration::from_secs(3600),
+    min_collection_pause: Duration::ZERO,
+};
+
+struct Nobody;
+
+impl Publisher for Nobody {
+    fn publish(&self, _: &Arc<PublishedAction>) {}
+}
+
+/// Rows that a snapshot covers go with the next batch.
+fn open(dir: &Path, blobs: BlobOptions) -> Store {
+    let retention = JournalRetention { max_age_ms: -1, sweep_interval: Duration::ZERO, ..JournalRetention::default() };
+    Store::open(&StoreOptions { retention, blobs, ..StoreOptions::new(dir) }, Arc::new(Nobody)).unwrap()
+}
+
+fn blob(text: &str) -> Blob {
+    Blob::new("text/plain", text.as_bytes())
+}
+
+fn batch(session: &str) -> Batch {
+    Batch::new(Some(session.into()), BatchDurability::Durable)
+}
+
+fn uri(blob: &Blob) -> String {
+    format!("ahp-content:/{}", blob.hash())
+}
+
+fn title(session: &str, title: String) -> ActionEntry {
+    ActionEntry::new(session.into(), StateAction::SessionTitleChanged(SessionTitleChangedAction { title })).unwrap()
+}
+
+/// An action that names contents, and the contents.
+fn naming(session: &str, blob: &Blob) -> Batch {
+    batch(session).entry(title(session, uri(blob))).blobs([blob.clone()])
+}
+
+/// The same as a client's own.
+fn bringing(session: &str, blob: &Blob) -> Batch {
+    let origin = ActionOrigin { client_id: "c".to_owned(), client_seq: 1 };
+    batch(session).entry(title(session, uri(blob)).with_origin(Some(origin))).blobs([blob.clone()])
+}
+
+async fn commit(store: &Store, batch: Batch) {
+    store.sequencer().commit(batch).await.unwrap();
+}
+
+/// Writes a session down as a state that names only this.
+async fn snapshot(store: &Store, session: &str, body: String) {
+    commit(store, batch(session).snapshot(SnapshotRow { body, turns: Vec::new(), chats: Vec::new() })).await;
+}
+
+async fn is_there(store: &Store, blob: &Blob) -> bool {
+    store.blob(blob.hash()).await.unwrap().is_some()
+}
+
+/// Waits until contents are gone. Old rows of the journal go with a commit.
+async fn gone(store: &Store, blob: &Blob) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while is_there(store, blob).await {
+        assert!(Instant::now() < deadline, "{blob:?} is still there");
+        commit(store, batch("claude:/other").entry(title("claude:/other", "later".to_owned()))).await;
+    }
+}
+
+#[tokio::test]
+async fn contents_stay_while_a_row_names_them_and_go_with_the_last_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), EAGER);
+    let [turn, state, row, record, taken_back] = ["turn", "state", "row", "record", "taken back"].map(blob);
+    let turns = vec![TurnRow { chat: "chat".into(), position: 0, id: "t".to_owned(), body: uri(&turn) }];
+    commit(&store, naming(ONE, &turn)).await;
+    commit(&store, naming(ONE, &state)).await;
+    commit(&store, naming(ONE, &taken_back)).await;
+    commit(&store, batch(ONE).snapshot(SnapshotRow { body: uri(&state), turns, chats: Vec::new() })).await;
+    commit(&store, naming(ONE, &row)).await;
+    let json = format!("{:?}", uri(&record));
+    commit(&store, batch(ONE).record(HostRecord { channel: ONE.into(), json }).blobs([record.clone()])).await;
+    gone(&store, &taken_back).await;
+    // One that was named after these has been looked for and removed: they were looked at as well.
+    let later = blob("later");
+    commit(&store, batch(TWO).blobs([later.clone()])).await;
+    gone(&store, &later).await;
+    for kept in [&turn, &state, &row, &record] {
+        assert!(is_there(&store, kept).await, "{kept:?}");
+    }
+    snapshot(&store, ONE, "nothing".to_owned()).await;
+    for named in [&state, &row, &record] {
+        gone(&store, named).await;
+    }
+    assert!(is_there(&store, &turn).await);
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn what_can_still_be_replayed_keeps_its_contents() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = StoreOptions { blobs: EAGER, ..StoreOptions::new(dir.path()) };
+    let store = Store::open(&options, Arc::new(Nobody)).unwrap();
+    let [replayed, never] = ["replayed", "never"].map(blob);
+    commit(&store, naming(ONE, &replayed)).await;
+    snapshot(&store, ONE, "it was taken back".to_owned()).await;
+    commit(&store, batch(ONE).blobs([never.clone()])).await;
+    gone(&store, &never).await;
+    assert!(is_there(&store, &replayed).await, "a client that comes back is told of it");
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn what_two_sessions_name_stays_until_neither_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), EAGER);
+    let [shared, own] = ["shared", "own"].map(blob);
+    for session in [ONE, TWO] {
+        commit(&store, naming(session, &shared)).await;
+    }
+    commit(&store, naming(ONE, &own)).await;
+    snapshot(&store, ONE, "nothing".to_owned()).await;
+    gone(&store, &own).await;
+    assert!(is_there(&store, &shared).await);
+    commit(&store, batch(TWO).catalog(CatalogChange::Remove { session: TWO.into() })).await;
+    gone(&store, &shared).await;
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn a_row_that_is_no_proper_text_still_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), WHEN_FULL);
+    let [named, other] = ["named", "other"].map(blob);
+    for blob in [&named, &other] {
+        commit(&store, naming(ONE, blob)).await;
+    }
+    snapshot(&store, ONE, uri(&named)).await;
+    store.sequencer().stop().await;
+    let db = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
+    let body = [&[0xff, 0xfe][..], named.hash().as_bytes(), &[0xff]].concat();
+    db.execute("UPDATE snapshots SET body = CAST(?1 AS TEXT)", [body]).unwrap();
+    drop(db);
+    let store = open(dir.path(), EAGER);
+    gone(&store, &other).await;
+    assert!(is_there(&store, &named).await);
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn what_a_crash_left_goes_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), WHEN_FULL);
+    let [left, named] = ["left", "named"].map(blob);
+    for blob in [&left, &named] {
+        commit(&store, naming(ONE, blob)).await;
+    }
+    store.sequencer().stop().await;
+    // Names go before contents; in between the host may die.
+    let db = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
+    db.execute("DELETE FROM blob_names WHERE hash = ?1", [left.hash()]).unwrap();
+    drop(db);
+    let store = open(dir.path(), WHEN_FULL);
+    gone(&store, &left).await;
+    assert!(is_there(&store, &named).await);
+    store.sequencer().stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_named_again_while_it_is_looked_for_stays() {
+    const ROUNDS: usize = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(dir.path(), EAGER));
+    let work = |session: &'static str| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let blobs = ["a", "b", "c"].map(blob);
+            for round in 0..ROUNDS {
+                // Named, dropped, and named again: whoever is told of a name can read what it stands for.
+                let blob = &blobs[round % blobs.len()];
+                commit(&store, naming(session, blob)).await;
+                assert!(is_there(&store, blob).await, "{blob:?} in round {round}");
+                snapshot(&store, session, "nothing".to_owned()).await;
+            }
+            let last = blob("the last one");
+            commit(&store, naming(session, &last)).await;
+            last
+        })
+    };
+    let (one, two) = tokio::join!(work(ONE), work(TWO));
+    let _both = (one.unwrap(), two.unwrap());
+    for dropped in ["a", "b", "c"].map(blob) {
+        gone(&store, &dropped).await;
+    }
+    assert!(is_there(&store, &blob("the last one")).await);
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn over_the_quota_contents_are_refused_and_everything_else_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), WHEN_FULL);
+    let (large, small) = (blob(&"x".repeat(90)), blob(&"y".repeat(11)));
+    commit(&store, bringing(ONE, &large)).await;
+    let before = store.load_session(TWO).await.unwrap();
+    let refused = store.sequencer().commit(bringing(TWO, &small)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Quota(100)), "{refused:?}");
+    assert!(refused.to_string().contains("[attachments]"), "{refused}");
+    assert_eq!(store.load_session(TWO).await.unwrap(), before, "nothing of the batch is kept");
+    assert!(!is_there(&store, &small).await);
+    commit(&store, batch(TWO).entry(title(TWO, "words alone".to_owned()))).await;
+    commit(&store, bringing(TWO, &large)).await;
+    commit(&store, bringing(TWO, &blob("0123456789"))).await;
+    // What agents put out is not refused.
+    commit(&store, naming(TWO, &small)).await;
+    commit(&store, bringing(ONE, &small)).await;
+    store.sequencer().stop().await;
+    drop(store);
+    let store = open(dir.path(), WHEN_FULL);
+    assert!(store.sequencer().commit(bringing(ONE, &blob("one more"))).await.is_err(), "also after a restart");
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn before_contents_are_refused_those_make_room_that_nothing_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), WHEN_FULL);
+    let (old, new) = (blob(&"x".repeat(90)), blob(&"y".repeat(90)));
+    commit(&store, bringing(ONE, &old)).await;
+    assert!(store.sequencer().commit(bringing(TWO, &new)).await.is_err());
+    snapshot(&store, ONE, "nothing".to_owned()).await;
+    // The row that named it goes with the batch after the snapshot.
+    commit(&store, batch(TWO).entry(title(TWO, "words alone".to_owned()))).await;
+    commit(&store, batch(TWO).entry(title(TWO, "and more of them".to_owned()))).await;
+    commit(&store, bringing(TWO, &new)).await;
+    assert!(!is_there(&store, &old).await && is_there(&store, &new).await);
+    commit(&store, batch(TWO).catalog(CatalogChange::Remove { session: TWO.into() })).await;
+    commit(&store, bringing(ONE, &old)).await;
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn of_batches_that_arrive_together_those_are_refused_that_do_not_fit() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), WHEN_FULL);
+    let blobs: Vec<_> = (0..8).map(|n| blob(&format!("{n}").repeat(40))).collect();
+    let commit = |blob: &Blob| {
+        let (sequencer, batch) = (store.sequencer().clone(), bringing(ONE, blob));
+        tokio::spawn(async move { sequencer.commit(batch).await.is_ok() })
+    };
+    let outcomes: Vec<_> = blobs.iter().map(commit).collect();
+    let mut taken = 0;
+    for (outcome, blob) in outcomes.into_iter().zip(&blobs) {
+        let outcome = outcome.await.unwrap();
+        assert_eq!(outcome, is_there(&store, blob).await);
+        taken += usize::from(outcome);
+    }
+    assert_eq!(taken, 2);
+    let rows = store.load_session(ONE).await.unwrap().journal;
+    assert!(rows.len() == 2 && rows[0].seq() < rows[1].seq(), "{rows:?}");
+    store.sequencer().stop().await;
+}

@@ -1,0 +1,281 @@
+//! The sequencer over many lives that end by SIGKILL: one order, nothing acknowledged lost, no number used twice.
+//!
+//! Each life is a child process (this test binary again) that submits random batches from several tasks and says on its
+//! output what it heard. The parent kills it at a random word and looks at what is left.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::actions::{SessionTitleChangedAction, StateAction};
+use hostler_store::{
+    ActionEntry, Batch, BatchDurability, Blob, BlobOptions, HostRecord, JournalRow, PublishedAction, Publisher, Store,
+    StoreOptions,
+};
+
+/// How many times the store is killed.
+const LIVES: u64 = 12;
+
+/// How many tasks write at once.
+const TASKS: u64 = 4;
+
+/// How many envelopes a life publishes at most before it is killed.
+const WORDS: u64 = 3_000;
+
+/// Where a child finds its store, and which life it is.
+const DIR: &str = "HOSTLER_TEST_CRASH_DIR";
+const LIFE: &str = "HOSTLER_TEST_CRASH_LIFE";
+
+const SESSION: &str = "claude:/1";
+
+/// Numbers that look random and are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// What a batch will be, fixed by its name alone so that the parent knows it too: `life.task.n`.
+struct Plan {
+    durability: BatchDurability,
+    records: u64,
+    entries: u64,
+}
+
+impl Plan {
+    fn of(life: u64, task: u64, n: u64) -> Self {
+        let mut dice = Dice(life << 40 | task << 32 | n);
+        dice.below(2);
+        let durability = match dice.below(10) {
+            0 | 1 => BatchDurability::Durable,
+            2 => BatchDurability::Memory,
+            _ => BatchDurability::Stream,
+        };
+        Self { durability, records: dice.below(3), entries: 1 + dice.below(4) }
+    }
+
+    fn batch(&self, name: &str) -> Batch {
+        let mut batch = Batch::new(Some(SESSION.into()), self.durability);
+        if self.durability == BatchDurability::Durable {
+            batch = batch.blobs([contents(name)]);
+        }
+        for index in 0..self.entries {
+            let title = self.title(name, index);
+            let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title });
+            batch = batch.entry(ActionEntry::new(SESSION.into(), action).unwrap());
+        }
+        for index in 0..self.records {
+            let json = serde_json::to_string(&format!("{name}/r{index}")).unwrap();
+            batch = batch.record(HostRecord { channel: SESSION.into(), json });
+        }
+        batch
+    }
+
+    /// The rows that the journal must hold of it, in order.
+    fn rows(&self, name: &str) -> Vec<String> {
+        let records = (0..self.records).map(|index| format!("{name}/r{index}"));
+        records.chain((0..self.entries).map(|index| self.title(name, index))).collect()
+    }
+
+    /// Those of durable batches name contents.
+    fn title(&self, name: &str, index: u64) -> String {
+        match self.durability {
+            BatchDurability::Durable => format!("{name}/a{index}/{}", contents(name).hash()),
+            _ => format!("{name}/a{index}"),
+        }
+    }
+}
+
+/// What a durable batch brings.
+fn contents(name: &str) -> Blob {
+    Blob::new("text/plain", name.as_bytes())
+}
+
+/// A store that looks for contents that nothing names all the time.
+fn open(dir: impl Into<PathBuf>) -> Store {
+    let blobs = BlobOptions {
+        collection_interval: Duration::from_millis(1),
+        min_collection_pause: Duration::ZERO,
+        ..BlobOptions::default()
+    };
+    Store::open(&StoreOptions { blobs, ..StoreOptions::new(dir) }, Arc::new(Aloud)).unwrap()
+}
+
+/// Says a line that survives the process: it is in the pipe when this returns.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // A parent that has heard enough is about to kill us.
+    let _ = writeln!(out, "\n{line}").and_then(|()| out.flush());
+}
+
+struct Aloud;
+
+impl Publisher for Aloud {
+    fn publish(&self, item: &Arc<PublishedAction>) {
+        let StateAction::SessionTitleChanged(action) = &*item.action else { panic!("another action") };
+        say(&format!("published {} {}", item.seq, action.title));
+    }
+}
+
+#[test]
+#[ignore = "a life of the store, started and killed by the test below"]
+fn one_life() {
+    let Some(dir) = std::env::var_os(DIR) else { return };
+    let life: u64 = std::env::var(LIFE).unwrap().parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Arc::new(open(PathBuf::from(dir)));
+        let tasks: Vec<_> = (0..TASKS).map(|task| tokio::spawn(write(Arc::clone(&store), life, task))).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
+
+/// Batches without end, one after the other; only durable ones are waited for.
+async fn write(store: Arc<Store>, life: u64, task: u64) {
+    for n in 0_u64.. {
+        let (plan, name) = (Plan::of(life, task, n), format!("{life}.{task}.{n}"));
+        let batch = plan.batch(&name);
+        if plan.durability == BatchDurability::Durable {
+            store.sequencer().commit(batch).await.unwrap();
+            say(&format!("kept {name}"));
+        } else {
+            store.sequencer().submit(batch).await.unwrap();
+        }
+    }
+}
+
+/// What the parent heard of all lives.
+#[derive(Default)]
+struct Heard {
+    /// In the order of hearing: life, number, title.
+    published: Vec<(u64, u64, String)>,
+    /// The durable batches whose commit was acknowledged.
+    kept: Vec<String>,
+}
+
+impl Heard {
+    /// Runs a life, kills it after so many envelopes, and hears it to its end.
+    fn live(&mut self, dir: &Path, life: u64, words: u64) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "one_life", "--nocapture"])
+            .env(DIR, dir)
+            .env(LIFE, life.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let (mut line, mut count) = (Vec::new(), 0);
+        while lines.read_until(b'\n', &mut line).unwrap() > 0 {
+            let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
+            // The last line may be torn by the kill.
+            let Some(text) = text.strip_suffix('\n') else { break };
+            count += u64::from(self.hear(life, text));
+            if count == words {
+                child.kill().unwrap();
+            }
+        }
+        let status = child.wait().unwrap();
+        assert!(count >= words && status.code().is_none(), "the life ended by itself after {count}: {status}");
+    }
+
+    /// Whether the line was an envelope.
+    fn hear(&mut self, life: u64, line: &str) -> bool {
+        let mut parts = line.split(' ');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some("published"), Some(seq), Some(title)) => {
+                self.published.push((life, seq.parse().unwrap(), title.to_owned()));
+                true
+            }
+            (Some("kept"), Some(name), None) => {
+                self.kept.push(name.to_owned());
+                false
+            }
+            // The test harness talks too.
+            _ => false,
+        }
+    }
+}
+
+/// The journal as numbers and names, in its order. What the batches brought that were kept is there too.
+fn stored(dir: &Path, kept: &[String]) -> Vec<(u64, String)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let rows = runtime.block_on(async {
+        let store = open(dir);
+        for name in kept {
+            let blob = contents(name);
+            assert_eq!(store.blob(blob.hash()).await.unwrap(), Some(blob), "{name} was acknowledged");
+        }
+        let rows = store.load_session(SESSION).await.unwrap().journal;
+        store.sequencer().stop().await;
+        rows
+    });
+    let name = |row: JournalRow| match row {
+        JournalRow::Record { seq, json, .. } => (seq, serde_json::from_str(&json).unwrap()),
+        JournalRow::Action { seq, json, .. } => match serde_json::from_str(&json).unwrap() {
+            StateAction::SessionTitleChanged(action) => (seq, action.title),
+            other => panic!("another action: {other:?}"),
+        },
+    };
+    rows.into_iter().map(name).collect()
+}
+
+fn plan(batch: &str) -> Plan {
+    let mut parts = batch.split('.').map(|part| part.parse().unwrap());
+    Plan::of(parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap())
+}
+
+#[test]
+fn over_all_lives_numbers_only_grow_and_what_was_acknowledged_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut heard, mut dice) = (Heard::default(), Dice(20_261_115));
+    for life in 0..LIVES {
+        heard.live(dir.path(), life, 1 + dice.below(WORDS));
+    }
+    let journal = stored(dir.path(), &heard.kept);
+
+    // Publication follows the numbers, and no number is ever given twice, to an envelope or to a private fact.
+    let numbers = |pair: &[(u64, u64, String)]| pair[0].1 < pair[1].1;
+    assert!(heard.published.windows(2).all(numbers), "published in the order of numbers, over all lives");
+    let names: HashMap<u64, &str> = heard.published.iter().map(|(_, seq, title)| (*seq, title.as_str())).collect();
+    for (seq, name) in &journal {
+        assert!(names.get(seq).is_none_or(|published| published == name), "{seq} is {name} and {:?}", names[seq]);
+    }
+
+    // Every batch is there as a whole, records before actions, under numbers without a gap; or it is not there.
+    assert!(journal.windows(2).all(|pair| pair[0].0 < pair[1].0), "the journal is in the order of numbers");
+    let mut batches: BTreeMap<&str, Vec<&(u64, String)>> = BTreeMap::new();
+    for row in &journal {
+        batches.entry(row.1.split_once('/').unwrap().0).or_default().push(row);
+    }
+    for (batch, rows) in &batches {
+        let plan = plan(batch);
+        assert!(plan.durability != BatchDurability::Memory, "{batch} was written");
+        assert_eq!(rows.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>(), plan.rows(batch));
+        assert!(rows.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0), "{batch} lies apart: {rows:?}");
+    }
+
+    // What was acknowledged survived; and what is there has no hole: only the end of a life's stream may be missing.
+    assert!(!heard.kept.is_empty());
+    for batch in &heard.kept {
+        assert!(batches.contains_key(batch.as_str()), "{batch} was acknowledged and is lost");
+    }
+    let written: BTreeSet<u64> = journal.iter().map(|(seq, _)| *seq).collect();
+    for life in 0..LIVES {
+        let of_life = |name: &str| name.split('.').next().unwrap() == life.to_string();
+        let Some((last, _)) = journal.iter().rfind(|(_, name)| of_life(name)) else { continue };
+        for (_, seq, title) in heard.published.iter().filter(|(of, seq, _)| *of == life && seq <= last) {
+            let kept = plan(title.split_once('/').unwrap().0).durability != BatchDurability::Memory;
+            assert_eq!(written.contains(seq), kept, "{title} with number {seq}, before the last written {last}");
+        }
+    }
+}

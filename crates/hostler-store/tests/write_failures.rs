@@ -1,0 +1,54 @@
+//! A database that refuses writes for a while: what is streamed meanwhile keeps its place, and is written afterwards.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ahp_types::actions::{SessionTitleChangedAction, StateAction};
+use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedAction, Publisher, Store, StoreOptions};
+
+const SESSION: &str = "claude:/1";
+
+/// So many that the writer fails several times while they come.
+const STREAMED: usize = 10_000;
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<u64>>);
+
+impl Publisher for Seen {
+    fn publish(&self, item: &Arc<PublishedAction>) {
+        self.0.lock().unwrap().push(item.seq);
+    }
+}
+
+fn batch(durability: BatchDurability) -> Batch {
+    let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: "x".to_owned() });
+    Batch::new(Some(SESSION.into()), durability).entry(ActionEntry::new(SESSION.into(), action).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_that_were_published_while_a_write_failed_are_not_given_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let seen = Arc::new(Seen::default());
+    let publisher: Arc<dyn Publisher> = Arc::<Seen>::clone(&seen);
+    let store = Store::open(&StoreOptions::new(dir.path()), publisher).unwrap();
+    store.sequencer().commit(batch(BatchDurability::Durable)).await.unwrap();
+
+    let other = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON journal BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    other.execute_batch(refuse).unwrap();
+    for _ in 0..STREAMED {
+        store.sequencer().submit(batch(BatchDurability::Stream)).await.unwrap();
+        // One after the other, so that some come in the very moment of a failing write.
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    assert!(store.sequencer().commit(batch(BatchDurability::Durable)).await.is_err(), "nothing can be written");
+    other.execute_batch("DROP TRIGGER refuse").unwrap();
+
+    store.sequencer().commit(batch(BatchDurability::Durable)).await.unwrap();
+    let numbers = seen.0.lock().unwrap().clone();
+    assert_eq!(numbers.len(), STREAMED + 2);
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "a number was published twice");
+    store.sequencer().stop().await;
+    assert_eq!(store.load_session(SESSION).await.unwrap().journal.len(), STREAMED + 2, "what was streamed is written");
+}

@@ -1,0 +1,225 @@
+//! The tap: a layer of the log that hands lines to listeners.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, Filter};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::log_record::{LogLevel, LogRecord};
+
+/// Whose lines are passed on.
+const TARGET_PREFIX: &str = "hostler";
+
+/// How many lines may wait for one listener.
+const MAX_QUEUED_RECORDS: usize = 1024;
+
+/// How many lines are handed over at a time.
+const MAX_BATCH_RECORDS: usize = 256;
+
+/// Where listeners come and go. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct LogTap(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    listeners: Mutex<Vec<ListenerHandle>>,
+    next_id: AtomicU64,
+}
+
+/// A listener as the layer sees it.
+#[derive(Debug)]
+struct ListenerHandle {
+    id: u64,
+    level: LogLevel,
+    records: mpsc::Sender<Arc<LogRecord>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Shared {
+    fn lock_listeners(&self) -> MutexGuard<'_, Vec<ListenerHandle>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The least important lines that anybody wants.
+    fn most_detailed(&self) -> Option<LogLevel> {
+        self.lock_listeners().iter().map(|ear| ear.level).min()
+    }
+
+    fn is_wanted(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event()
+            && metadata.target().starts_with(TARGET_PREFIX)
+            && self.most_detailed().is_some_and(|wanted| wanted <= LogLevel::of(metadata))
+    }
+
+    /// Says it to whoever wants to hear it, and waits for nobody.
+    fn deliver(&self, record: LogRecord) {
+        let record = Arc::new(record);
+        for ear in self.lock_listeners().iter().filter(|ear| ear.level <= record.level) {
+            if ear.records.try_send(Arc::clone(&record)).is_err() {
+                ear.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl LogTap {
+    /// The layer that is to be put into the log.
+    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        CaptureLayer(Arc::clone(&self.0)).with_filter(ListenerFilter(Arc::clone(&self.0)))
+    }
+
+    /// From now on lines of this importance are heard, until the listener is dropped.
+    pub fn listen(&self, level: LogLevel) -> LogListener {
+        let (sender, lines) = mpsc::channel(MAX_QUEUED_RECORDS);
+        let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
+        let left_out = Arc::new(AtomicU64::new(0));
+        self.0.lock_listeners().push(ListenerHandle { id, level, records: sender, dropped: Arc::clone(&left_out) });
+        // Who says what is decided once and remembered, until it is told that this has changed.
+        tracing::callsite::rebuild_interest_cache();
+        LogListener { id, records: lines, dropped: left_out, tap: Arc::clone(&self.0) }
+    }
+}
+
+/// Hears lines of the log.
+#[derive(Debug)]
+pub struct LogListener {
+    id: u64,
+    records: mpsc::Receiver<Arc<LogRecord>>,
+    dropped: Arc<AtomicU64>,
+    tap: Arc<Shared>,
+}
+
+/// Some lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogBatch {
+    /// In the order in which they were said.
+    pub records: Vec<LogRecord>,
+    /// How many more were said since the last time and did not fit.
+    pub dropped: u64,
+}
+
+impl LogListener {
+    /// The lines that were said since the last time; waits for one if there is none.
+    pub async fn next_batch(&mut self) -> LogBatch {
+        let mut lines = Vec::new();
+        // The sender is in the tap, which is there as long as the listener is.
+        self.records.recv_many(&mut lines, MAX_BATCH_RECORDS).await;
+        let records = lines.into_iter().map(Arc::unwrap_or_clone).collect();
+        LogBatch { records, dropped: self.dropped.swap(0, Ordering::Relaxed) }
+    }
+}
+
+impl Drop for LogListener {
+    fn drop(&mut self) {
+        self.tap.lock_listeners().retain(|ear| ear.id != self.id);
+        tracing::callsite::rebuild_interest_cache();
+    }
+}
+
+struct CaptureLayer(Arc<Shared>);
+
+impl<S: Subscriber> Layer<S> for CaptureLayer {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        self.0.deliver(LogRecord::of(event));
+    }
+}
+
+struct ListenerFilter(Arc<Shared>);
+
+impl<S> Filter<S> for ListenerFilter {
+    fn enabled(&self, metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
+        self.0.is_wanted(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.0.is_wanted(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(match self.0.most_detailed() {
+            None | Some(LogLevel::Fatal) => LevelFilter::OFF,
+            Some(LogLevel::Error) => LevelFilter::ERROR,
+            Some(LogLevel::Warn) => LevelFilter::WARN,
+            Some(LogLevel::Info) => LevelFilter::INFO,
+            Some(LogLevel::Debug) => LevelFilter::DEBUG,
+            Some(LogLevel::Trace) => LevelFilter::TRACE,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::prelude::*;
+
+    use super::*;
+    use crate::log_record::FieldValue;
+
+    const TARGET: &str = "hostler_test";
+
+    #[tokio::test]
+    async fn listeners_hear_what_is_important_enough_for_them_while_they_are_there() {
+        let tap = LogTap::default();
+        let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(tap.layer()));
+        tracing::error!(target: TARGET, "nobody hears this");
+        let (mut all, mut some) = (tap.listen(LogLevel::Debug), tap.listen(LogLevel::Warn));
+        for (number, level) in [(1, "trace"), (2, "debug"), (3, "warn")] {
+            match level {
+                "trace" => tracing::trace!(target: TARGET, number, "said"),
+                "debug" => tracing::debug!(target: TARGET, number, "said"),
+                _ => tracing::warn!(target: TARGET, number, "said"),
+            }
+        }
+        tracing::warn!(target: "hyper", "the bytes of a request");
+        let numbers = |heard: LogBatch| {
+            assert!(heard.records.iter().all(|record| record.message == "said" && record.target == TARGET));
+            heard.records.into_iter().flat_map(|record| record.fields).map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(all.next_batch().await), [FieldValue::Int(2), FieldValue::Int(3)]);
+        assert_eq!(numbers(some.next_batch().await), [FieldValue::Int(3)]);
+        drop(some);
+        drop(all);
+        tracing::error!(target: TARGET, "nobody hears this either");
+        let mut later = tap.listen(LogLevel::Trace);
+        tracing::trace!(target: TARGET, number = 4, "said");
+        assert_eq!(numbers(later.next_batch().await), [FieldValue::Int(4)]);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_listen_misses_lines_and_learns_how_many() {
+        let tap = LogTap::default();
+        let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(tap.layer()));
+        let mut listener = tap.listen(LogLevel::Info);
+        for number in 0..MAX_QUEUED_RECORDS + 5 {
+            tracing::info!(target: TARGET, number, "said");
+        }
+        let mut heard = listener.next_batch().await;
+        assert_eq!((heard.records.len(), heard.dropped), (MAX_BATCH_RECORDS, 5));
+        for _ in 1..MAX_QUEUED_RECORDS / MAX_BATCH_RECORDS {
+            heard = listener.next_batch().await;
+        }
+        assert_eq!((heard.records.len(), heard.dropped), (MAX_BATCH_RECORDS, 0));
+        tracing::info!(target: TARGET, "there is room again");
+        assert_eq!(listener.next_batch().await.records.len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_wanted_while_nobody_listens() {
+        let tap = LogTap::default();
+        let wanted = ListenerFilter(Arc::clone(&tap.0));
+        let hint = |wanted: &ListenerFilter| Filter::<tracing_subscriber::Registry>::max_level_hint(wanted);
+        assert_eq!(hint(&wanted), Some(LevelFilter::OFF));
+        let listener = tap.listen(LogLevel::Debug);
+        assert_eq!(hint(&wanted), Some(LevelFilter::DEBUG));
+        drop(listener);
+        assert_eq!(hint(&wanted), Some(LevelFilter::OFF));
+    }
+}

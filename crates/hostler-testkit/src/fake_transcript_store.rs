@@ -1,0 +1,392 @@
+//! Conversations that were never led: a test says what is in them, and what is wrong with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_driver::{
+    AbandonedTurn, ConversationTag, DriverEvent, ExternalActivity, ExternalConversation, LoadedTurn, PartId, PartKind,
+    ResumeToken, Transcript, TranscriptScan, TranscriptStore, TranscriptStoreError, TurnIndexEntry, TurnOrigin,
+    TurnOutcome,
+};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// An archive in a test's hands.
+pub struct FakeTranscriptStore {
+    directory: PathBuf,
+    shared: Arc<FakeStoreState>,
+}
+
+struct FakeStoreState {
+    conversations: Mutex<BTreeMap<Uuid, FakeConversation>>,
+    /// Files that cannot be read, and why.
+    unreadable: Mutex<Vec<(PathBuf, String)>>,
+    /// How many tellings may still happen; the others wait.
+    remaining_loads: watch::Sender<usize>,
+    /// Whether looks come to their end.
+    listing_enabled: watch::Sender<bool>,
+    /// Whether records can be opened; otherwise it takes long.
+    opening_enabled: watch::Sender<bool>,
+}
+
+/// A conversation of such an archive.
+#[derive(Debug, Clone)]
+pub struct FakeConversation {
+    /// What a look shows of it.
+    pub listing: ExternalConversation,
+    /// What is told of it.
+    pub turns: Vec<FakeTurn>,
+    /// Turns that it has left, each with the place of the turn in which it goes on instead.
+    pub abandoned_turns: Vec<(FakeTurn, usize)>,
+    /// Why it cannot be read, if it cannot.
+    pub read_error: Option<TranscriptStoreError>,
+    /// Turns that cannot be told, by their ids.
+    pub unreadable_turns: BTreeSet<Uuid>,
+    /// What is wrong with it, though it can be read.
+    pub damage: Vec<String>,
+    /// What somebody who leads it says.
+    pub external_activity: Option<ExternalActivity>,
+}
+
+/// A turn of such a conversation.
+#[derive(Debug, Clone)]
+pub struct FakeTurn {
+    /// Where it stands.
+    pub mark: TurnIndexEntry,
+    /// What it was begun with.
+    pub input: TurnOrigin,
+    /// When.
+    pub started_at: Option<String>,
+    /// And until when it went on.
+    pub ended_at: Option<String>,
+    /// What happened in it.
+    pub events: Vec<DriverEvent>,
+}
+
+impl FakeTurn {
+    /// A turn with one answer. Its number makes its id, and its time.
+    pub fn new(number: u32, said: &str, answer: &str) -> Self {
+        let part = PartId(1);
+        let at = |second: u32| {
+            let (hours, minutes) = (number / 60 % 24, number % 60);
+            Some(format!("2026-01-{:02}T{hours:02}:{minutes:02}:{second:02}.000Z", 1 + number / 1440))
+        };
+        Self {
+            mark: TurnIndexEntry {
+                id: Uuid::from_u128(u128::from(number)),
+                message_id: Some(Uuid::new_v4()),
+                is_command: false,
+                is_complete: true,
+                record_count: 1,
+                size_bytes: (said.len() + answer.len()) as u64,
+            },
+            input: TurnOrigin::User { text: said.to_owned(), attachment_count: 0 },
+            started_at: at(0),
+            ended_at: at(2),
+            events: vec![
+                DriverEvent::MessageStarted,
+                DriverEvent::PartStarted { part, kind: PartKind::Text },
+                DriverEvent::PartDelta { part, text: answer.to_owned() },
+                DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false }),
+            ],
+        }
+    }
+
+    /// The same, by a message of this id.
+    #[must_use]
+    pub fn with_message_id(mut self, message: Option<Uuid>) -> Self {
+        self.mark.message_id = message;
+        self
+    }
+}
+
+impl FakeTranscriptStore {
+    /// An empty archive that says that it lives in this directory.
+    pub fn new(directory: &Path) -> Arc<Self> {
+        let shared = FakeStoreState {
+            conversations: Mutex::default(),
+            unreadable: Mutex::default(),
+            remaining_loads: watch::Sender::new(usize::MAX),
+            listing_enabled: watch::Sender::new(true),
+            opening_enabled: watch::Sender::new(true),
+        };
+        Arc::new(Self { directory: directory.to_owned(), shared: Arc::new(shared) })
+    }
+
+    fn conversations(&self) -> MutexGuard<'_, BTreeMap<Uuid, FakeConversation>> {
+        self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a conversation into it, with so many turns: `message 1` has the `answer 1`.
+    pub fn add_conversation(&self, id: Uuid, directory: &Path, turns: u32) {
+        let found = ExternalConversation {
+            id,
+            resume_token: ResumeToken(format!("record-{id}")),
+            title: "message 1".to_owned(),
+            custom_title: None,
+            tag: ConversationTag::Untagged,
+            working_directory: Some(directory.to_owned()),
+            created: Some("2026-01-01T00:00:00.000Z".to_owned()),
+            modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+        };
+        let turns = (1..=turns).map(|n| FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))).collect();
+        let (strays, broken, torn, damage) = (Vec::new(), None, BTreeSet::new(), Vec::new());
+        let conversation = FakeConversation {
+            listing: found,
+            turns,
+            abandoned_turns: strays,
+            read_error: broken,
+            unreadable_turns: torn,
+            damage,
+            external_activity: None,
+        };
+        self.conversations().insert(id, conversation);
+    }
+
+    /// Changes a conversation.
+    pub fn update_conversation(&self, id: Uuid, change: impl FnOnce(&mut FakeConversation)) {
+        let mut conversations = self.conversations();
+        let conversation = conversations.get_mut(&id).expect("the conversation is there");
+        change(conversation);
+        // Whoever writes leaves a trace.
+        conversation.listing.modified += std::time::Duration::from_millis(1);
+    }
+
+    /// What a look shows of a conversation.
+    pub fn external_conversation(&self, id: Uuid) -> Option<ExternalConversation> {
+        self.conversations().get(&id).map(|known| known.listing.clone())
+    }
+
+    /// Takes a conversation out.
+    pub fn remove_conversation(&self, id: Uuid) {
+        self.conversations().remove(&id);
+    }
+
+    /// Puts a file into it that cannot be read.
+    pub fn add_unreadable_file(&self, path: &Path, why: &str) {
+        let mut unreadable = self.shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        unreadable.push((path.to_owned(), why.to_owned()));
+    }
+
+    /// Everything can be read again.
+    pub fn clear_unreadable_files(&self) {
+        self.shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Lets looks come to their end, or not.
+    pub fn set_listing_enabled(&self, may: bool) {
+        self.shared.listing_enabled.send_replace(may);
+    }
+
+    /// Lets records be opened, or lets it take long.
+    pub fn set_opening_enabled(&self, may: bool) {
+        self.shared.opening_enabled.send_replace(may);
+    }
+
+    /// Lets so many tellings happen; the others wait until there are more.
+    pub fn allow_loads(&self, tellings: usize) {
+        self.shared.remaining_loads.send_replace(tellings);
+    }
+
+    /// Waits until all tellings that were allowed have happened.
+    pub async fn wait_for_loads(&self) {
+        let mut tellings = self.shared.remaining_loads.subscribe();
+        let _ = tellings.wait_for(|left| *left == 0).await;
+    }
+}
+
+impl FakeStoreState {
+    /// Waits for the right to tell something.
+    async fn acquire_load(&self) {
+        let mut tellings = self.remaining_loads.subscribe();
+        loop {
+            let _ = tellings.wait_for(|left| *left > 0).await;
+            let taken = self.remaining_loads.send_if_modified(|left| {
+                let taken = *left > 0;
+                if taken && *left != usize::MAX {
+                    *left -= 1;
+                }
+                taken
+            });
+            if taken {
+                return;
+            }
+        }
+    }
+}
+
+impl TranscriptStore for FakeTranscriptStore {
+    fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn scan(&self) -> BoxFuture<'static, TranscriptScan> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let _ = shared.listing_enabled.subscribe().wait_for(|may| *may).await;
+            let conversations = shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut conversations: Vec<_> = conversations.values().map(|known| known.listing.clone()).collect();
+            conversations.sort_by_key(|found| std::cmp::Reverse(found.modified));
+            let unreadable = shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            TranscriptScan { conversations, unreadable }
+        }
+        .boxed()
+    }
+
+    fn conversation_id(&self, token: &ResumeToken) -> Option<Uuid> {
+        Uuid::try_parse(token.0.strip_prefix("record-")?).ok()
+    }
+
+    fn has_transcript(&self, token: &ResumeToken) -> BoxFuture<'static, bool> {
+        let kept = self.conversation_id(token).is_some_and(|id| self.conversations().contains_key(&id));
+        std::future::ready(kept).boxed()
+    }
+
+    fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
+        let opened = match self.conversations().get(&conversation) {
+            None => Err(TranscriptStoreError::Missing),
+            Some(FakeConversation { read_error: Some(error), .. }) => Err(error.clone()),
+            Some(FakeConversation { turns, abandoned_turns: strays, damage, .. }) => {
+                let chronicle = FakeTranscript {
+                    shared: Arc::clone(&self.shared),
+                    conversation,
+                    marks: turns.iter().map(|turn| turn.mark).collect(),
+                    abandoned_marks: strays
+                        .iter()
+                        .map(|(turn, fork)| AbandonedTurn { turn: turn.mark, fork_index: *fork })
+                        .collect(),
+                    turns: turns.clone(),
+                    abandoned_turns: strays.iter().map(|(turn, _)| turn.clone()).collect(),
+                    damage: damage.clone(),
+                };
+                Ok(Arc::new(chronicle) as Arc<dyn Transcript>)
+            }
+        };
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let _ = shared.opening_enabled.subscribe().wait_for(|may| *may).await;
+            opened
+        }
+        .boxed()
+    }
+
+    fn external_activity(&self, conversation: Uuid) -> BoxFuture<'static, Option<ExternalActivity>> {
+        std::future::ready(
+            self.conversations().get(&conversation).and_then(|conversation| conversation.external_activity),
+        )
+        .boxed()
+    }
+
+    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
+        let mut conversations = self.conversations();
+        let renamed = writable_conversation(&mut conversations, conversation);
+        let renamed = renamed.map(|conversation| {
+            title.clone_into(&mut conversation.listing.title);
+            conversation.listing.custom_title = Some(title.to_owned());
+        });
+        std::future::ready(renamed).boxed()
+    }
+
+    fn set_tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
+        let mut conversations = self.conversations();
+        let tagged = writable_conversation(&mut conversations, conversation);
+        let tag = tag.map_or(ConversationTag::Untagged, |tag| ConversationTag::Tagged(tag.to_owned()));
+        let tagged = tagged.map(|conversation| conversation.listing.tag = tag);
+        std::future::ready(tagged).boxed()
+    }
+
+    fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
+        let mut conversations = self.conversations();
+        let broken = conversations.get(&conversation).and_then(|known| known.read_error.clone());
+        let deleted = match broken {
+            Some(error) => Err(error),
+            None => {
+                conversations.remove(&conversation);
+                Ok(())
+            }
+        };
+        std::future::ready(deleted).boxed()
+    }
+}
+
+/// A conversation that something can be written into.
+fn writable_conversation(
+    conversations: &mut BTreeMap<Uuid, FakeConversation>,
+    id: Uuid,
+) -> Result<&mut FakeConversation, TranscriptStoreError> {
+    let conversation = conversations.get_mut(&id).ok_or(TranscriptStoreError::Missing)?;
+    conversation.read_error.clone().map_or(Ok(()), Err)?;
+    // Whoever writes leaves a trace.
+    conversation.listing.modified += Duration::from_millis(1);
+    Ok(conversation)
+}
+
+struct FakeTranscript {
+    shared: Arc<FakeStoreState>,
+    conversation: Uuid,
+    turns: Vec<FakeTurn>,
+    marks: Vec<TurnIndexEntry>,
+    abandoned_turns: Vec<FakeTurn>,
+    abandoned_marks: Vec<AbandonedTurn>,
+    damage: Vec<String>,
+}
+
+impl FakeTranscript {
+    /// Tells what a test has put there, unless it is to fail.
+    async fn load_fake_turns(&self, turns: &[FakeTurn]) -> Result<Vec<LoadedTurn>, TranscriptStoreError> {
+        self.shared.acquire_load().await;
+        let conversations = self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = conversations.get(&self.conversation);
+        if let Some(error) = now.and_then(|now| now.read_error.clone()) {
+            return Err(error);
+        }
+        if turns.iter().any(|turn| now.is_some_and(|now| now.unreadable_turns.contains(&turn.mark.id))) {
+            return Err(TranscriptStoreError::Unreadable("it is torn".to_owned()));
+        }
+        let told = |FakeTurn { mark, input: said, started_at: began, ended_at: ended, events }| LoadedTurn {
+            id: mark.id,
+            origin: said,
+            started_at: began,
+            ended_at: ended,
+            events,
+        };
+        Ok(turns.iter().cloned().map(told).collect())
+    }
+}
+
+impl Transcript for FakeTranscript {
+    fn turns(&self) -> &[TurnIndexEntry] {
+        &self.marks
+    }
+
+    fn load_turns(
+        self: Arc<Self>,
+        places: Range<usize>,
+    ) -> BoxFuture<'static, Result<Vec<LoadedTurn>, TranscriptStoreError>> {
+        async move { self.load_fake_turns(self.turns.get(places).unwrap_or_default()).await }.boxed()
+    }
+
+    fn abandoned_turns(&self) -> &[AbandonedTurn] {
+        &self.abandoned_marks
+    }
+
+    fn load_abandoned_turn(
+        self: Arc<Self>,
+        place: usize,
+    ) -> BoxFuture<'static, Result<Option<LoadedTurn>, TranscriptStoreError>> {
+        async move {
+            let stray = self.abandoned_turns.get(place).map(std::slice::from_ref).unwrap_or_default();
+            Ok(self.load_fake_turns(stray).await?.pop())
+        }
+        .boxed()
+    }
+
+    fn describe_damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>> {
+        std::future::ready(self.damage.clone()).boxed()
+    }
+}

@@ -1,0 +1,26 @@
+//! What the system keeps of files in memory.
+#![allow(unreachable_pub, reason = "benchmarks share this")]
+
+use std::path::Path;
+
+use rustix::fs::{Advice, fadvise, sync};
+
+/// Drops what is kept of the contents of all files below a directory, so that they are read from the disk again. Their names
+/// and sizes stay known.
+pub fn evict_page_cache(directory: &Path) {
+    // Only what is on the disk can be dropped.
+    sync();
+    evict_directory(directory);
+}
+
+fn evict_directory(directory: &Path) {
+    for entry in std::fs::read_dir(directory).expect("a directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            evict_directory(&path);
+        } else {
+            let file = std::fs::File::open(&path).expect("a file");
+            fadvise(&file, 0, None, Advice::DontNeed).expect("the system takes advice");
+        }
+    }
+}

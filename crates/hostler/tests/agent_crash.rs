@@ -1,0 +1,11 @@
+//! The real Claude Code, both builds, dies in every state of a turn, or cannot be started: each has its name, nothing is
+//! left, and the conversation goes on.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+#[path = "agent_crash/crash_during_turn.rs"]
+mod crash_during_turn;
+#[path = "agent_crash/failed_starts.rs"]
+mod failed_starts;
+#[path = "agent_crash/long_chat.rs"]
+mod long_chat;

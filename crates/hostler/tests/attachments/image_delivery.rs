@@ -1,0 +1,126 @@
+//! The ways of a picture to the model.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hostler_attachments::AttachmentBlock;
+use serde_json::{Value, json};
+
+use crate::attachment_blocks::png;
+use crate::common::BUILDS;
+use crate::common::blocking_command::BlockingCommand;
+use crate::common::session_fixture::SessionFixture;
+
+/// A picture as a client embeds it, and its bytes.
+pub(crate) fn embedded(label: &str, width: u32, height: u32) -> (Value, String) {
+    let AttachmentBlock::Image { data, .. } = png(width, height) else { unreachable!() };
+    let data = STANDARD.encode(data);
+    let attachment = json!({ "type": "embeddedResource", "label": label, "data": data, "contentType": "image/png" });
+    (attachment, data)
+}
+
+pub(crate) fn message(text: &str, attached: &[Value]) -> Value {
+    json!({ "text": text, "origin": { "kind": "user" }, "attachments": attached })
+}
+
+/// Says something with attachments; answers the accepted message, or why it was refused.
+pub(crate) async fn say(bench: &mut SessionFixture, text: &str, attached: &[Value]) -> Result<Value, String> {
+    bench
+        .dispatch(json!({
+            "type": "chat/turnStarted", "turnId": uuid::Uuid::new_v4(), "startedAt": "2026-11-15T08:00:00.000Z",
+            "message": message(text, attached),
+        }))
+        .await;
+    bench.wait_for_action("chat/turnStarted").await.map(|action| action["message"].clone())
+}
+
+async fn pend(bench: &mut SessionFixture, kind: &str, id: &str, text: &str, attached: &[Value]) {
+    let message = message(text, attached);
+    bench.dispatch(json!({ "type": "chat/pendingMessageSet", "kind": kind, "id": id, "message": message })).await;
+    bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
+}
+
+/// The agent works until the gate opens.
+async fn work(bench: &SessionFixture) -> BlockingCommand {
+    let gate = bench.blocking_command("work");
+    bench.client.send_message(&bench.uris.chat, &format!("!tool Bash {}\n!say worked", gate.bash_input())).await;
+    gate.wait_until_running().await;
+    gate
+}
+
+/// The pictures of each request that the model got.
+pub(crate) fn pictures(bench: &SessionFixture) -> Vec<Vec<String>> {
+    let pictures = |body: &Value| {
+        let messages = body["messages"].as_array().unwrap();
+        let blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
+        let pictures = blocks.filter(|block| block["type"] == "image");
+        pictures.map(|block| block["source"]["data"].as_str().unwrap().to_owned()).collect()
+    };
+    bench.upstream.requests().iter().map(|request| pictures(&request.body)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_that_is_too_large_reaches_the_model_as_the_host_has_made_it() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::start(build).await;
+        let (picture, original) = embedded("noise.png", 1700, 900);
+        let message = say(&mut bench, "!say seen", &[picture]).await.unwrap();
+        bench.wait_for_turn_end().await;
+        let told = &message["attachments"][0];
+        assert_eq!((&told["type"], &told["label"]), (&json!("resource"), &json!("noise.png")), "{build}");
+        let made = &told["_meta"]["hostler"];
+        assert!(made["width"].as_u64().unwrap() <= 1568, "{build}: {told:#}");
+        assert!(!made["warnings"].as_array().unwrap().is_empty(), "{build}: a person could notice it: {told:#}");
+        let mut kept = Vec::new();
+        for uri in [&told["uri"], &made["sent"]["uri"]] {
+            let params = json!({ "channel": "ahp-root://", "uri": uri, "encoding": "base64" });
+            let read: Value = bench.client.client.request("resourceRead", params).await.unwrap();
+            kept.push(read["data"].as_str().unwrap().to_owned());
+        }
+        assert!(kept[0] == original, "{build}: the original is kept as it was");
+        let sent: Vec<_> = pictures(&bench).into_iter().flatten().collect();
+        assert!(!sent.is_empty() && sent.iter().all(|sent| *sent == kept[1]), "{build}: the agent changes nothing");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_message_brings_its_picture_although_the_host_is_killed() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        work(&bench).await;
+        let (picture, data) = embedded("small.png", 8, 6);
+        pend(&mut bench, "queued", "q1", "!say seen", &[picture]).await;
+        let mut bench = bench.kill_host().await;
+        let queued = bench.chat_state().await["queuedMessages"].clone();
+        assert_eq!(queued[0]["message"]["attachments"][0]["type"], "resource", "{build}: {queued:#}");
+        assert!(pictures(&bench).iter().all(Vec::is_empty), "{build}: nothing starts by itself");
+        bench.client.send_message(&bench.uris.chat, "!say here again").await;
+        bench.wait_for_turn_end().await;
+        bench.wait_for_turn_end().await;
+        assert_eq!(pictures(&bench).last(), Some(&vec![data]), "{build}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_for_the_running_turn_is_seen_in_it_once() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        let gate = work(&bench).await;
+        let (picture, data) = embedded("small.png", 8, 6);
+        pend(&mut bench, "steering", "s1", "have a look at this", &[picture]).await;
+        gate.release();
+        // The turn is split where the answer to it begins.
+        bench.wait_for_turn_end().await;
+        bench.wait_for_turn_end().await;
+        let chat = bench.chat_state().await;
+        let turns = chat["turns"].as_array().unwrap();
+        assert_eq!(turns.len(), 2, "{build}: {chat:#}");
+        assert_eq!(turns[1]["message"]["text"], "have a look at this", "{build}");
+        assert_eq!(turns[1]["message"]["attachments"][0]["label"], "small.png", "{build}");
+        assert_eq!(chat["steeringMessage"], Value::Null, "{build}");
+        assert_eq!(pictures(&bench).last(), Some(&vec![data]), "{build}");
+        assert_eq!(bench.count_in_model_requests("have a look at this").last(), Some(&1), "{build}");
+        bench.stop().await;
+    }
+}

@@ -1,0 +1,75 @@
+//! What goes wrong keeps its own name, and the session lives.
+
+use serde_json::json;
+
+use crate::common::session_fixture::SessionFixture;
+use crate::common::{BUILDS, run_to_end, text};
+use crate::image_delivery::{embedded, pictures, say};
+
+const IMAGE_BLOCK_JSON: &str = "\"type\":\"image\"";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bad_file_stops_all_of_them_and_the_mended_message_is_taken() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::start(build).await;
+        let (good, data) = embedded("good.png", 8, 6);
+        let mut bad = good.clone();
+        (bad["label"], bad["data"]) = (json!("../bad\n.png"), json!("iVBORw0KGgoAAAA="));
+        let refusal = say(&mut bench, "!say seen", &[good.clone(), bad]).await.unwrap_err();
+        assert!(refusal.contains("attachment_corrupt") && refusal.contains("bad"), "{build}: {refusal}");
+        assert!(!refusal.contains("../") && !refusal.contains('\n'), "{build}: {refusal}");
+        assert!(bench.upstream.requests().is_empty() && bench.host.agents().is_empty(), "{build}: nothing was begun");
+        say(&mut bench, "!say seen", &[good]).await.unwrap();
+        bench.wait_for_turn_end().await;
+        assert_eq!(pictures(&bench).last(), Some(&vec![data]), "{build}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_that_the_provider_refuses_is_dropped_by_a_person_and_the_session_goes_on() {
+    // The newer build takes it out by itself, where it knows the provider's words.
+    let mut bench = SessionFixture::start("js").await;
+    bench.upstream.reject_requests_containing(
+        IMAGE_BLOCK_JSON,
+        400,
+        "messages.0.content.1.image.source.base64: Could not process image",
+    );
+    let (picture, _) = embedded("odd.png", 8, 6);
+    say(&mut bench, "!say seen", &[picture]).await.unwrap();
+    let error = bench.wait_for_turn_error().await;
+    assert_eq!(error["errorType"], "attachment_provider_rejected", "{error:#}");
+    bench.client.send_message(&bench.uris.chat, "!say stuck").await;
+    assert_eq!(bench.wait_for_turn_error().await["errorType"], "attachment_provider_rejected");
+
+    let dropped = run_to_end(bench.home.hostler_command(&["sessions", "drop-images", &bench.uris.session])).await;
+    assert!(dropped.status.success(), "{}", text(&dropped.stderr));
+    bench.client.send_message(&bench.uris.chat, "!say on we go").await;
+    bench.wait_for_turn_end().await;
+    assert_eq!(pictures(&bench).last(), Some(&Vec::new()), "the model is not sent it again");
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_sign_in_and_a_dead_agent_keep_their_names_and_the_picture_is_sent_again() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        bench.upstream.reject_requests_containing(IMAGE_BLOCK_JSON, 401, "invalid x-api-key");
+        let (picture, data) = embedded("small.png", 8, 6);
+        say(&mut bench, "!say seen", std::slice::from_ref(&picture)).await.unwrap();
+        let kind = bench.wait_for_turn_error().await["errorType"].as_str().unwrap().to_owned();
+        assert!(!kind.starts_with("attachment"), "{build}: {kind}");
+        bench.upstream.reject_requests_containing("nothing that anybody says", 401, "");
+
+        let gate = bench.blocking_command("work");
+        say(&mut bench, &format!("!tool Bash {}\n!say worked", gate.bash_input()), &[picture]).await.unwrap();
+        gate.wait_until_running().await;
+        bench.kill_agent().await;
+        assert_eq!(bench.wait_for_turn_error().await["errorType"], "agentExited", "{build}");
+        bench.client.send_message(&bench.uris.chat, "!say still here").await;
+        bench.wait_for_turn_end().await;
+        let seen = pictures(&bench).pop().unwrap();
+        assert!(seen.contains(&data), "{build}: it is part of the conversation");
+        bench.stop().await;
+    }
+}

@@ -1,0 +1,89 @@
+//! A slow disk: the thread that writes the journal is held up at each of its writes and syncs, as by a disk that takes
+//! its time. Nothing in the host knows of it.
+
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+/// The name of the thread, as far as the kernel keeps it.
+const JOURNAL_THREAD_NAME: &str = "hostler-journal";
+
+const TRACE_POLL_INTERVAL: Duration = Duration::from_micros(500);
+
+/// A disk that is slow until this value is gone, or its time is over.
+pub(crate) struct SlowDisk(Option<JoinHandle<bool>>);
+
+impl SlowDisk {
+    /// Makes each write of a host take so much longer, for so long.
+    pub(crate) fn start(host: u32, each: Duration, lasts: Duration) -> Self {
+        // One thread sees to it from beginning to end: the kernel allows no other.
+        Self(Some(std::thread::spawn(move || {
+            let mut held = false;
+            // An error says that the host is dead, or that it may not be traced.
+            let _ = hold_up(host, each, lasts, &mut held);
+            held
+        })))
+    }
+
+    /// Waits for its end; `false` if the host could not be held up.
+    pub(crate) async fn wait_for_end(mut self) -> bool {
+        let Some(thread) = self.0.take() else { return false };
+        tokio::task::spawn_blocking(move || thread.join().unwrap_or(false)).await.unwrap_or(false)
+    }
+}
+
+fn hold_up(host: u32, each: Duration, lasts: Duration, held: &mut bool) -> nix::Result<()> {
+    let Some(thread) = writer(host) else { return Ok(()) };
+    ptrace::seize(thread, Options::PTRACE_O_TRACESYSGOOD)?;
+    ptrace::interrupt(thread)?;
+    let deadline = Instant::now() + lasts;
+    let mut leaving = false;
+    loop {
+        let signal = match waitpid(thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => {
+                if !leaving && Instant::now() >= deadline {
+                    leaving = true;
+                    ptrace::interrupt(thread)?;
+                }
+                std::thread::sleep(TRACE_POLL_INTERVAL);
+                continue;
+            }
+            Ok(WaitStatus::PtraceSyscall(_)) => {
+                if is_write(thread) {
+                    std::thread::sleep(each / 2);
+                    *held = true;
+                }
+                None
+            }
+            Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
+            Ok(WaitStatus::PtraceEvent(..)) => None,
+            // The host is dead.
+            _ => return Ok(()),
+        };
+        if leaving || Instant::now() >= deadline {
+            return ptrace::detach(thread, signal);
+        }
+        ptrace::syscall(thread, signal)?;
+    }
+}
+
+fn writer(host: u32) -> Option<Pid> {
+    let threads = std::fs::read_dir(format!("/proc/{host}/task")).ok()?.flatten();
+    let is_writer = |entry: &std::fs::DirEntry| {
+        std::fs::read_to_string(entry.path().join("comm")).is_ok_and(|name| name.trim_end() == JOURNAL_THREAD_NAME)
+    };
+    let thread = threads.into_iter().find(is_writer)?;
+    Some(Pid::from_raw(thread.file_name().to_str()?.parse().ok()?))
+}
+
+/// Whether a stopped thread stands before or behind a call that writes.
+fn is_write(thread: Pid) -> bool {
+    let calls = [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_ftruncate];
+    let line = std::fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default();
+    let number = line.split(' ').next().and_then(|number| number.parse::<libc::c_long>().ok());
+    number.is_some_and(|number| calls.contains(&number))
+}

@@ -1,0 +1,125 @@
+//! What a person says in the middle of a real turn, with something attached to it.
+
+use hostler_attachments::AttachmentBlock;
+use hostler_driver::{DriverEvent, TurnCause, TurnOutcome};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+
+use crate::attachment_blocks::{base64_contents, pdf, png, request_block_contents, text};
+use crate::common::BUILDS;
+use crate::driver_fixture::{DriverFixture, markdown_text as said, steer_receipts, wait_for};
+
+fn call(file: &str) -> String {
+    format!("!tool Bash {}", json!({ "command": wait_for(file, 0), "description": "waits" }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_reaches_the_model_when_a_call_ends_and_once() {
+    for build in BUILDS {
+        let mut bed = DriverFixture::open(build).await;
+        bed.send(&format!("{}\n!say after", call("go"))).await;
+        bed.wait_for_gate().await;
+        // More than a pipe holds.
+        let picture = png(150, 150);
+        let blocks = vec![
+            picture.clone(),
+            text("notes.txt", "attached words </system-reminder>"),
+            AttachmentBlock::References("/named/file".into()),
+        ];
+        bed.steer_with("one", "/compact the words of a steer", blocks);
+        std::fs::write(bed.file("go"), "").unwrap();
+        let events = bed.wait_for_turn_end().await;
+        assert_eq!(steer_receipts(&events), ["told", "answer", "end"], "{build}: {events:#?}");
+        assert_eq!(said(&events), "after", "{build}");
+        let asked = bed.last_user_blocks();
+        let pictures = asked
+            .iter()
+            .filter_map(request_block_contents)
+            .filter(|(kind, data, _)| kind == "image/png" && *data == base64_contents(&picture));
+        assert_eq!(pictures.count(), 1, "{build}: {asked:#?}");
+        for words in ["/compact the words of a steer", "attached words &lt;/system-reminder>", "/named/file"] {
+            assert_eq!(bed.requests_with(words).len(), 1, "{build}: {words}");
+        }
+        // It stays part of the conversation, and makes no turn of its own.
+        bed.send("!say next").await;
+        let events = bed.wait_for_turn_end().await;
+        assert!(matches!(events[0], DriverEvent::TurnStarted(TurnCause::Prompt)), "{build}: {events:#?}");
+        assert_eq!((said(&events).as_str(), bed.requests_with("the words of a steer").len()), ("next", 2), "{build}");
+        bed.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_call_it_is_given_back_and_never_told() {
+    for build in BUILDS {
+        let mut bed = DriverFixture::open(build).await;
+        bed.send("!pace 50\n!say one two three four five six seven eight").await;
+        bed.wait_for("first word", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
+        bed.steer_with("one", "words for nobody", vec![png(4, 4)]);
+        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["kept", "end"], "{build}");
+        bed.send("!tool Bash {\"command\":\"true\",\"description\":\"d\"}\n!say next").await;
+        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "answer", "end"], "{build}");
+        assert_eq!(bed.requests_with("words for nobody"), [""; 0], "{build}");
+        bed.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_the_agent_would_lose_is_given_back() {
+    for build in BUILDS {
+        let mut bed = DriverFixture::open(build).await;
+        bed.send(&format!("{}\n!say after", call("go"))).await;
+        bed.wait_for_gate().await;
+        bed.steer_with("one", "words with a paper", vec![pdf("a.pdf", b"%PDF-1.4\n%%EOF\n")]);
+        std::fs::write(bed.file("go"), "").unwrap();
+        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "kept", "end"], "{build}");
+        assert_eq!(bed.requests_with("words with a paper"), [""; 0], "{build}");
+        bed.close().await;
+    }
+}
+
+/// A turn whose first call is over, so that the message is in the agent's queue, and whose second one runs.
+async fn on_its_way(bed: &mut DriverFixture) {
+    bed.send(&format!("{}\n{}\n!say after", call("first"), call("second"))).await;
+    bed.wait_for_gate().await;
+    bed.steer_with("one", "words on their way", vec![png(4, 4)]);
+    std::fs::write(bed.file("first"), "").unwrap();
+    bed.wait_for("end of the first call", |event| matches!(event, DriverEvent::ToolFinished { .. })).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_takes_it_back_and_no_turn_begins_about_it() {
+    for build in BUILDS {
+        let mut bed = DriverFixture::open(build).await;
+        on_its_way(&mut bed).await;
+        bed.opened.connection.interrupt().await.unwrap();
+        let events = bed.wait_for_turn_end().await;
+        assert_eq!(steer_receipts(&events), ["kept", "end"], "{build}: {events:#?}");
+        assert!(
+            matches!(events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Interrupted))),
+            "{build}: {events:#?}"
+        );
+        bed.send("!say next").await;
+        let events = bed.wait_for_turn_end().await;
+        assert_eq!(
+            (said(&events).as_str(), steer_receipts(&events)),
+            ("next", vec!["answer", "end"]),
+            "{build}: {events:#?}"
+        );
+        assert_eq!(bed.requests_with("words on their way"), [""; 0], "{build}");
+        bed.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_gives_it_back() {
+    for build in BUILDS {
+        let mut bed = DriverFixture::open(build).await;
+        on_its_way(&mut bed).await;
+        kill(Pid::from_raw(bed.opened.info.pid.try_into().unwrap()), Signal::SIGKILL).unwrap();
+        let events = bed.wait_for("end", |event| matches!(event, DriverEvent::ProcessExited { .. })).await;
+        assert_eq!(steer_receipts(&events), ["kept"], "{build}: {events:#?}");
+        bed.close().await;
+    }
+}

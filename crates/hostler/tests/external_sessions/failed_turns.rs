@@ -1,0 +1,169 @@
+//! What is restored is what was seen, where something went wrong in the middle of a turn.
+
+use std::path::PathBuf;
+
+use ahp_types::StateAction;
+use ahp_types::actions::ActionEnvelope;
+use serde_json::Value;
+
+use super::import_fidelity::{AllowedDifference, RULES, assert_import_matches};
+use super::second_host::SecondHost;
+use crate::common::session_fixture::{SessionFixture, wait_until};
+use crate::common::{BUILDS, list_files};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_took_a_second_try_is_taken_in() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::with_rules(build, RULES).await;
+        bench.upstream.reject_requests_containing("stumble", 529, "Too many horses.");
+        bench.client.send_message(&bench.uris.chat, "!say stumble and rise").await;
+        let retries = |envelope: &ActionEnvelope| {
+            matches!(&envelope.action, StateAction::ChatActivityChanged(now)
+                if now.activity.as_ref().is_some_and(|activity| activity.starts_with("Retrying")))
+        };
+        bench.client.wait_for(&bench.uris.chat, retries).await;
+        bench.upstream.reject_requests_containing("nobody says this", 529, "");
+        bench.wait_for_turn_end().await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say on we go").await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
+        assert_import_matches(bench, &[]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_was_stopped_in_mid_sentence_is_taken_in_as_far_as_it_went() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::with_rules(build, RULES).await;
+        let turn = bench.client.send_message(&bench.uris.chat, "!say begun\n!hang").await;
+        bench.wait_for_action("chat/delta").await.unwrap();
+        bench.client.cancel_turn(&bench.uris.chat, &turn).await;
+        bench.client.wait_for_turn_end(&bench.uris.chat).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
+        assert_import_matches(
+            bench,
+            &[("chat[0].usage:", "a live agent does not tell the use of a turn that was stopped")],
+        )
+        .await;
+    }
+}
+
+/// What the agent does when it is killed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum CrashPoint {
+    Speaking,
+    Working,
+}
+
+/// The agent is killed in its second turn; answers the turn.
+async fn dies(bench: &mut SessionFixture, doing: CrashPoint) -> String {
+    bench.client.send_and_wait(&bench.uris.chat, "!say The beginning.").await;
+    let gate = bench.blocking_command("work");
+    let script = match doing {
+        CrashPoint::Speaking => "!say begun\n!hang".to_owned(),
+        CrashPoint::Working => format!("!say begun\n!tool Bash {}", gate.bash_input()),
+    };
+    let turn = bench.client.send_message(&bench.uris.chat, &script).await;
+    match doing {
+        CrashPoint::Speaking => drop(bench.wait_for_action("chat/delta").await.unwrap()),
+        CrashPoint::Working => gate.wait_until_running().await,
+    }
+    // The agent writes behind its words.
+    let mark = if doing == CrashPoint::Speaking { "!say begun" } else { "\"type\":\"tool_use\"" };
+    let has_mark = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().any(|line| line.contains("\"parentUuid\"") && line.contains(mark))
+    };
+    let claude = bench.home.path("claude");
+    wait_until("the record has it", || list_files(&claude).iter().any(has_mark)).await;
+    bench.kill_agent().await;
+    bench.wait_for_turn_error().await;
+    turn
+}
+
+const KILLED_AGENT_DIFFERENCES: [AllowedDifference; 3] = [
+    ("chat[1].state:", "that an agent died is not written down; its turn was cut off"),
+    ("chat[1].responseParts:", "the same, and neither is a sentence that it did not finish"),
+    ("chat[1].usage", "a live agent does not tell the use of a turn that it did not finish"),
+];
+
+/// The next message goes on without that turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_whose_agent_was_killed_is_taken_in_as_far_as_it_was_written_down() {
+    for build in BUILDS {
+        for doing in [CrashPoint::Speaking, CrashPoint::Working] {
+            let mut bench = SessionFixture::with_rules(build, RULES).await;
+            dies(&mut bench, doing).await;
+            bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
+            assert_import_matches(bench, &KILLED_AGENT_DIFFERENCES).await;
+        }
+    }
+}
+
+/// What the agent is told when a turn is taken up again that it knows of.
+const RESUME_PROMPT: &str = "Continue where you left off.";
+
+/// Here it is one turn; the agent was told to go on, and its record has that as a turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_whose_agent_was_killed_is_taken_in_as_the_beginning_and_the_rest() {
+    for build in BUILDS {
+        for doing in [CrashPoint::Speaking, CrashPoint::Working] {
+            let mut bench = SessionFixture::with_rules(build, RULES).await;
+            let turn = dies(&mut bench, doing).await;
+            bench.upstream.map_prompt_to_script(RESUME_PROMPT, Some("!say the rest"));
+            bench.resume_turn(&turn).await;
+            bench.wait_for_turn_end().await;
+            bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
+            bench = bench.restart_host().await;
+            let second = SecondHost::start(&bench).await;
+            let chat = second.chat(&bench).await;
+            let turns: Vec<_> = chat["turns"].as_array().unwrap().iter().map(shown).collect();
+            let begun = if doing == CrashPoint::Speaking { "" } else { "begun, Bash completed" };
+            let expected = [
+                "complete: The beginning.".to_owned(),
+                format!("cancelled: {begun}"),
+                "complete: the rest".to_owned(),
+                "complete: The end.".to_owned(),
+            ];
+            assert_eq!(turns, expected, "{build} {doing:?}: {chat:#}");
+            assert_eq!(chat["turns"][2]["message"]["text"], RESUME_PROMPT, "{build} {doing:?}");
+            second.host.stop().await;
+            bench.stop().await;
+        }
+    }
+}
+
+/// The agent writes behind its words: it may have written nothing at all by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_hears_a_message_whose_agent_was_killed_at_its_first_word() {
+    for build in BUILDS {
+        for is_first in [true, false] {
+            let mut bench = SessionFixture::with_rules(build, RULES).await;
+            if !is_first {
+                bench.client.send_and_wait(&bench.uris.chat, "!say The beginning.").await;
+            }
+            bench.upstream.map_prompt_to_script("heliotrope", Some("!say begun\n!hang"));
+            let turn = bench.client.send_message(&bench.uris.chat, "heliotrope").await;
+            bench.wait_for_action("chat/delta").await.unwrap();
+            bench.kill_agent().await;
+            bench.wait_for_turn_error().await;
+            bench.upstream.map_prompt_to_script("heliotrope", Some("!say the rest"));
+            bench.upstream.map_prompt_to_script(RESUME_PROMPT, Some("!say the rest"));
+            bench.resume_turn(&turn).await;
+            bench.wait_for_turn_end().await;
+            let last = bench.count_in_model_requests("heliotrope").pop();
+            let told = bench.upstream.requests().pop().map(|request| request.body["messages"].to_string());
+            assert_eq!(last, Some(1), "{build}, first: {is_first}: {told:?}");
+            bench.stop().await;
+        }
+    }
+}
+
+/// How a turn ended, and what was said and called in it.
+fn shown(turn: &Value) -> String {
+    let part = |part: &Value| match part["toolCall"]["toolName"].as_str() {
+        Some(name) => format!("{name} {}", part["toolCall"]["status"].as_str().unwrap()),
+        None => part["content"].as_str().unwrap_or_default().to_owned(),
+    };
+    let parts: Vec<_> = turn["responseParts"].as_array().unwrap().iter().map(part).collect();
+    format!("{}: {}", turn["state"].as_str().unwrap(), parts.join(", "))
+}

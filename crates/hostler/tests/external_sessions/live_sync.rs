@@ -1,0 +1,233 @@
+//! A found session is open while somebody else goes on with its conversation: what happens there is seen here, unasked.
+
+use ahp::client::{ClientEvent, SubscriptionEvent};
+use ahp_types::StateAction;
+use hostler_testkit::test_client::TestClient;
+use serde_json::{Value, json};
+
+use super::second_host::{SecondHost, continue_in_terminal, rename_in_terminal, terminal_command};
+use crate::common::BUILDS;
+use crate::common::session_fixture::SessionFixture;
+use crate::common::{run_to_end, text};
+
+/// Waits for something among all that was heard since; answers what is made of it.
+async fn hears<T>(peer: &mut TestClient, since: usize, fits: impl Fn(&ClientEvent) -> Option<T>) -> T {
+    loop {
+        if let Some(found) = peer.received.iter().skip(since).find_map(&fits) {
+            return found;
+        }
+        peer.next_event().await;
+    }
+}
+
+fn action<'a>(event: &'a ClientEvent, channel: &str) -> Option<&'a StateAction> {
+    match &event.event {
+        SubscriptionEvent::Action(envelope) if event.channel == channel => Some(&envelope.action),
+        _ => None,
+    }
+}
+
+/// The change of a session's line in the list, if that is what was heard.
+fn line(event: &ClientEvent, session: &str) -> Option<Value> {
+    match &event.event {
+        SubscriptionEvent::SessionSummaryChanged(change) if change.session == session => {
+            Some(serde_json::to_value(&change.changes).unwrap())
+        }
+        _ => None,
+    }
+}
+
+/// What was said last in a chat, as its subscriber knows it: the state that it began with, and what it heard since.
+async fn last_turn(second: &mut SecondHost, bench: &SessionFixture, since: usize) -> Value {
+    let ended = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
+        StateAction::ChatTurnComplete(over) => Some(over.turn_id.clone()),
+        _ => None,
+    };
+    let turn = hears(&mut second.peer, since, ended).await;
+    let said = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
+        StateAction::ChatTurnStarted(began) if began.turn_id == turn => Some(began.message.text.clone()),
+        _ => None,
+    };
+    let said = hears(&mut second.peer, since, said).await;
+    let chat = serde_json::to_value(second.peer.chat_state(&bench.uris.chat).await).unwrap();
+    let last = chat["turns"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["id"], &last["message"]["text"]), (&turn.into(), &said.into()), "the state says the same");
+    last
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_does_in_the_terminal_comes_to_whoever_has_the_session_open() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
+        bench = bench.restart_host().await;
+        let mut second = SecondHost::start(&bench).await;
+        let session = bench.uris.session.clone();
+        assert_eq!(second.chat(&bench).await["turns"].as_array().unwrap().len(), 1, "{build}");
+
+        let since = second.peer.received.len();
+        continue_in_terminal(&bench, "!say two").await;
+        let turn = last_turn(&mut second, &bench, since).await;
+        assert_eq!(turn["message"]["text"], "!say two", "{build}");
+        assert_eq!(turn["responseParts"][0]["content"], "two", "{build}");
+        let modified = |event: &ClientEvent| line(event, &session)?["modifiedAt"].as_str().map(str::to_owned);
+        hears(&mut second.peer, since, modified).await;
+
+        let since = second.peer.received.len();
+        rename_in_terminal(&bench, "Horses");
+        let named = |event: &ClientEvent| match action(event, &session)? {
+            StateAction::SessionTitleChanged(named) => Some(named.title.clone()),
+            _ => None,
+        };
+        assert_eq!(hears(&mut second.peer, since, named).await, "Horses", "{build}");
+        let named = |event: &ClientEvent| line(event, &session)?["title"].as_str().map(str::to_owned);
+        assert_eq!(hears(&mut second.peer, since, named).await, "Horses", "{build}");
+        second.host.stop().await;
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_somebody_is_in_the_middle_of_a_turn_nothing_can_be_said_here() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
+        bench = bench.restart_host().await;
+        let mut second = SecondHost::start(&bench).await;
+        second.chat(&bench).await;
+
+        let since = second.peer.received.len();
+        let gate = bench.blocking_command("there");
+        let script = format!("!tool Bash {}\n!say two", gate.bash_input());
+        let there = tokio::spawn(run_to_end(terminal_command(&bench, &script)));
+        gate.wait_until_running().await;
+        let activity = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
+            StateAction::ChatActivityChanged(now) => now.activity.clone(),
+            _ => None,
+        };
+        assert_eq!(hears(&mut second.peer, since, activity).await, "Continued elsewhere", "{build}");
+
+        let since = second.peer.received.len();
+        second.peer.send_message(&bench.uris.chat, "!say three").await;
+        let refused = |event: &ClientEvent| match &event.event {
+            SubscriptionEvent::Action(envelope) => envelope.rejection_reason.clone(),
+            _ => None,
+        };
+        let reason = hears(&mut second.peer, since, refused).await;
+        assert_eq!(reason, "the conversation is being continued elsewhere; wait until that turn is over", "{build}");
+        assert!(second.host.agents().is_empty(), "{build}: no agent is started for it");
+
+        let since = second.peer.received.len();
+        gate.release();
+        let output = there.await.unwrap();
+        assert!(output.status.success(), "{build}: {}{}", text(&output.stdout), text(&output.stderr));
+        let turn = last_turn(&mut second, &bench, since).await;
+        assert_eq!(turn["message"]["text"], script, "{build}");
+        assert_eq!(second.chat(&bench).await["activity"], Value::Null, "{build}: it is over");
+        second.peer.send_and_wait(&bench.uris.chat, "!say four").await;
+        assert_eq!(
+            bench.count_in_model_requests("!say three").last(),
+            Some(&0),
+            "{build}: what was refused was not said"
+        );
+        assert_eq!(
+            bench.count_in_model_requests("!say two").last(),
+            Some(&1),
+            "{build}: what was said there was heard"
+        );
+        second.host.stop().await;
+        bench.stop().await;
+    }
+}
+
+/// Waits until the chat is like this.
+async fn shows(bench: &mut SessionFixture, fits: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let chat = bench.chat_state().await;
+        if fits(&chat) {
+            return chat;
+        }
+        bench.client.next_event().await;
+    }
+}
+
+fn turns(chat: &Value) -> usize {
+    chat["turns"].as_array().map_or(0, Vec::len)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_queued_here_waits_until_somebody_in_the_terminal_is_done() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
+        let (here, there) = (bench.blocking_command("here"), bench.blocking_command("there"));
+        bench.client.send_message(&bench.uris.chat, &format!("!tool Bash {}\n!say two", here.bash_input())).await;
+        here.wait_until_running().await;
+        bench.set_pending_message("queued", "q", "!say four").await;
+        bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
+        // Somebody else begins in the middle of our turn, and ours ends first.
+        let script = format!("!tool Bash {}\n!say three", there.bash_input());
+        let terminal = tokio::spawn(run_to_end(terminal_command(&bench, &script)));
+        there.wait_until_running().await;
+        here.release();
+        let chat = shows(&mut bench, |chat| turns(chat) == 2 && chat["activity"] == "Continued elsewhere").await;
+        assert_eq!(chat["queuedMessages"].as_array().map(Vec::len), Some(1), "{build}: {chat:#}");
+        there.release();
+        let output = terminal.await.unwrap();
+        assert!(output.status.success(), "{build}: {}{}", text(&output.stdout), text(&output.stderr));
+        let chat = shows(&mut bench, |chat| turns(chat) == 4).await;
+        let said = |turn: usize| chat["turns"][turn]["message"]["text"].as_str().unwrap();
+        assert_eq!((said(2), said(3)), (script.as_str(), "!say four"), "{build}: {chat:#}");
+        if build == "native" {
+            // The other build may write the end of our turn behind theirs, and goes on from the last word.
+            assert_eq!(
+                bench.count_in_model_requests("!say three").last(),
+                Some(&1),
+                "{build}: what was said there was heard"
+            );
+        }
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_says_in_the_terminal_while_our_turn_runs_is_shown_and_the_agent_goes_on_from_ours() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
+        let here = bench.blocking_command("here");
+        bench.client.send_message(&bench.uris.chat, &format!("!tool Bash {}\n!say two", here.bash_input())).await;
+        here.wait_until_running().await;
+        continue_in_terminal(&bench, "!say three").await;
+        here.release();
+        let chat = shows(&mut bench, |chat| turns(chat) == 3).await;
+        let theirs = &chat["turns"][2];
+        assert_eq!(theirs["message"]["text"], "!say three", "{build}");
+        let note = theirs["responseParts"][0]["content"].to_string();
+        assert!(note.contains("remembers only one of the two"), "{build}: {theirs:#}");
+        bench.client.send_and_wait(&bench.uris.chat, "!say four").await;
+        let heard = |words: &str| *bench.count_in_model_requests(words).last().unwrap();
+        assert_eq!((heard("!say two"), heard("!say three")), (1, 0), "{build}: it is as the note says");
+        bench.stop().await;
+    }
+}
+
+/// One build writes it down as a command, under an id of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_is_not_taken_for_somebody_elses_command() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
+        let root = serde_json::to_value(bench.client.subscribe_snapshot(ahp_types::ROOT_RESOURCE_URI).await).unwrap();
+        let model = root["agents"][0]["models"].as_array().unwrap().last().unwrap()["id"].clone();
+        let agent = bench.host.only_agent().pid;
+        bench.configure(json!({ "model": model, "effort": "low" })).await;
+        for words in ["!say two", "!say three"] {
+            bench.client.send_and_wait(&bench.uris.chat, words).await;
+        }
+        let chat = bench.chat_state().await;
+        assert_eq!((turns(&chat), bench.host.only_agent().pid), (3, agent), "{build}: {chat:#}");
+        assert_eq!(chat["turns"][2]["usage"]["model"], model, "{build}");
+        bench.stop().await;
+    }
+}

@@ -1,0 +1,187 @@
+//! What is restored is what was seen, in the middle of turns and between them: questions, plans, words into a running turn, a turn
+//! that is taken up again, commands and sub-agents in the background.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::import_fidelity::{AllowedDifference, RULES, assert_import_matches};
+use super::second_host::SecondHost;
+use crate::common::session_fixture::{SessionFixture, wait_until};
+use crate::common::{BUILDS, TEST_TIMEOUT};
+
+fn question() -> Value {
+    let option = |label: &str| json!({ "label": label, "description": format!("the {label} one") });
+    json!({ "questions": [
+        { "question": "Which colour?", "header": "Colour", "multiSelect": false, "options": [option("red"), option("blue")] },
+    ] })
+}
+
+fn chosen(value: &str) -> Value {
+    json!({ "state": "submitted", "value": { "kind": "selected", "value": value } })
+}
+
+/// A question that is answered, and one that is not; a plan that is sent back, and one that is carried out.
+async fn lead_through_questions(bench: &mut SessionFixture) {
+    bench.prompt_tool_call("AskUserQuestion", &question()).await;
+    let asked = bench.wait_for_questions().await;
+    let answers = json!({ asked["questions"][0]["id"].as_str().unwrap(): chosen("blue") });
+    let answered =
+        json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept", "answers": answers });
+    bench.dispatch(answered).await;
+    bench.wait_for_turn_end().await;
+
+    bench.prompt_tool_call("AskUserQuestion", &question()).await;
+    let asked = bench.wait_for_questions().await;
+    bench.dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "cancel" })).await;
+    bench.wait_for_turn_end().await;
+
+    bench.set_permission_mode("plan").await;
+    let plan = json!({ "plan": "1. Write a file" });
+    for answer in
+        [json!({ "state": "submitted", "value": { "kind": "text", "value": "Two files" } }), chosen("accept-edits")]
+    {
+        bench.prompt_tool_call("ExitPlanMode", &plan).await;
+        let asked = bench.wait_for_questions().await;
+        let answered = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept",
+            "answers": { "plan": answer } });
+        bench.dispatch(answered).await;
+        bench.wait_for_turn_end().await;
+    }
+    bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_and_plans_are_taken_in_as_they_were_answered() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::with_rules(build, RULES).await;
+        lead_through_questions(&mut bench).await;
+        let named: &[AllowedDifference] = match build {
+            "js" => {
+                &[("chat[2].responseParts[0].toolCall.", "it does not write down that a person's own words were a no")]
+            }
+            _ => &[],
+        };
+        assert_import_matches(bench, named).await;
+    }
+}
+
+/// Words of a person come into a turn while a command runs.
+pub(crate) async fn interrupted_by_words(bench: &mut SessionFixture) {
+    let gate = bench.blocking_command("look");
+    let script = format!("!say let me look\n!tool Bash {}\n!say blue it is", gate.bash_input());
+    bench.client.send_message(&bench.uris.chat, &script).await;
+    gate.wait_until_running().await;
+    bench.set_pending_message("steering", "s", "in blue, please").await;
+    bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
+    gate.release();
+    bench.wait_for_action("chat/turnComplete").await.unwrap();
+    bench.wait_for_turn_end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_into_a_running_turn_are_taken_in_where_they_were_said() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::with_rules(build, RULES).await;
+        interrupted_by_words(&mut bench).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
+        assert_import_matches(bench, &[]).await;
+    }
+}
+
+/// The agent is sent the message once more, and so its record has two turns where one was seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_was_taken_up_again_is_taken_in_as_the_failure_and_the_answer() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::with_rules(build, RULES).await;
+        bench.upstream.reject_requests_containing("!say at last", 400, "Not now.");
+        let turn = bench.client.send_message(&bench.uris.chat, "!say at last").await;
+        let error = bench.wait_for_turn_error().await;
+        bench.upstream.reject_requests_containing("nobody says this", 400, "");
+        bench.resume_turn(&turn).await;
+        bench.wait_for_turn_end().await;
+        bench = bench.restart_host().await;
+        assert_eq!(bench.chat_state().await["turns"].as_array().unwrap().len(), 1, "{build}: here it is one");
+        let second = SecondHost::start(&bench).await;
+        let chat = second.chat(&bench).await;
+        let turns = chat["turns"].as_array().unwrap();
+        assert_eq!(turns.len(), 2, "{build}: {chat:#}");
+        assert!(turns.iter().all(|turn| turn["message"]["text"] == "!say at last"), "{build}: {chat:#}");
+        let [failed] = &turns[0]["responseParts"].as_array().unwrap()[..] else { panic!("{build}: {chat:#}") };
+        assert_eq!(failed["error"]["message"], error["message"], "{build}");
+        assert_eq!(turns[1]["responseParts"][0]["content"], "at last", "{build}");
+        second.host.stop().await;
+        bench.stop().await;
+    }
+}
+
+const JS_SUB_AGENT_DIFFERENCES: [AllowedDifference; 4] = [
+    (".subagentAgentName:", "it does not say the kind while it works; the call in the record does"),
+    (".content[0].agentName:", "the same"),
+    ("worker[0].responseParts:", "it does not print what a sub-agent says in the background; the record has it"),
+    ("worker[0].usage", "the same"),
+];
+
+fn helper(script: &str) -> String {
+    let input = json!({ "description": "a helper", "prompt": script, "subagent_type": "general-purpose",
+        "run_in_background": true });
+    format!("!tool Agent {input}")
+}
+
+/// Waits until the only worker's turn is over.
+async fn worker_is_over(bench: &SessionFixture) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
+        let mut lines = session["chats"].as_array().unwrap().iter().map(|line| line["resource"].as_str().unwrap());
+        if let Some(worker) = lines.find(|uri| *uri != bench.uris.chat) {
+            let chat = bench.client.chat_state(worker).await;
+            if chat.active_turn.is_none() && !chat.turns.is_empty() {
+                return;
+            }
+        }
+        assert!(Instant::now() < deadline, "{}: the worker still works", bench.build);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agent_in_the_background_is_taken_in_with_what_it_did() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::with_rules(build, RULES).await;
+        let front = bench.blocking_command("front");
+        let script = format!("{}\n!tool Bash {}\n!say done", helper("!say it is made"), front.bash_input());
+        bench.client.send_message(&bench.uris.chat, &script).await;
+        front.wait_until_running().await;
+        match build {
+            // The older build tells of the end when its own call is over.
+            "js" => wait_until("the sub-agent is asked", || bench.upstream.requests().len() >= 2).await,
+            _ => worker_is_over(&bench).await,
+        }
+        front.release();
+        bench.wait_for_turn_end().await;
+        worker_is_over(&bench).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
+        let named: &[AllowedDifference] = match build {
+            "js" => &JS_SUB_AGENT_DIFFERENCES,
+            _ => &[("worker[0].usage.outputTokens:", "its message may come before its answer was counted to the end")],
+        };
+        assert_import_matches(bench, named).await;
+    }
+}
+
+/// The end of the command wakes the agent, which then has a turn of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_in_the_background_is_taken_in_with_the_turn_that_its_end_began() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::with_rules(build, RULES).await;
+        let gate = bench.blocking_command("job");
+        bench.prompt_tool_call("Bash", &gate.background_bash_input()).await;
+        bench.wait_for_turn_end().await;
+        gate.wait_until_running().await;
+        gate.release();
+        bench.wait_for_turn_end().await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
+        assert_import_matches(bench, &[]).await;
+    }
+}

@@ -1,0 +1,111 @@
+//! What the model is told after a conversation was taken in and goes on is what it would have been told had nobody taken it in.
+
+use serde_json::{Value, json};
+
+use super::import_session::last_model_request;
+use super::mid_turn_import::interrupted_by_words;
+use super::second_host::SecondHost;
+use crate::common::BUILDS;
+use crate::common::session_fixture::SessionFixture;
+
+const LAST_PROMPT: &str = "!say last";
+
+/// What the model was asked last, without what is different each time: places, ids, and how long a sub-agent took.
+fn heard(bench: &SessionFixture) -> Value {
+    let root = bench.home.root().to_str().unwrap();
+    let slug = root.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let mut text = serde_json::to_string(&last_model_request(bench)).unwrap();
+    for free in [root, &slug, bench.uris.session.strip_prefix("claude:/").unwrap()] {
+        text = text.replace(free, "…");
+    }
+    let word_after = |text: &str, before: &str| {
+        let (_, after) = text.split_once(before)?;
+        after.split(|c: char| !c.is_ascii_alphanumeric()).next().map(str::to_owned)
+    };
+    // The id is named in other places, too; the same number may be anything.
+    if let Some(agent) = word_after(&text, "agentId: ") {
+        text = text.replace(&agent, "…");
+    }
+    if let Some(time) = word_after(&text, "duration_ms: ") {
+        text = text.replace(&format!("duration_ms: {time}"), "duration_ms: …");
+    }
+    serde_json::from_str(&text).unwrap()
+}
+
+/// One host leads the conversation to its end; in another home, a second host takes it in before the last message.
+async fn goes_on_the_same(lead: impl AsyncFn(&mut SessionFixture)) {
+    for build in BUILDS {
+        let mut whole = SessionFixture::allowing_commands(build).await;
+        lead(&mut whole).await;
+        whole.client.send_and_wait(&whole.uris.chat, LAST_PROMPT).await;
+        let expected = heard(&whole);
+        whole.stop().await;
+
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        lead(&mut bench).await;
+        // Its agent is gone then, and has written down everything.
+        bench = bench.restart_host().await;
+        let mut second = SecondHost::start(&bench).await;
+        second.chat(&bench).await;
+        second.peer.send_and_wait(&bench.uris.chat, LAST_PROMPT).await;
+        let heard = heard(&bench);
+        assert_eq!(heard, expected, "{build}: {heard:#} instead of {expected:#}");
+        second.host.stop().await;
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_a_compaction() {
+    goes_on_the_same(async |bench| {
+        for words in ["!say one", "!say two", "/compact", "!say three"] {
+            bench.client.send_and_wait(&bench.uris.chat, words).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_a_sub_agent() {
+    goes_on_the_same(async |bench| {
+        let inside = json!({ "command": "echo inside", "description": "says" });
+        let helper = json!({ "description": "a helper", "subagent_type": "general-purpose", "run_in_background": false,
+            "prompt": format!("!tool Bash {inside}\n!say helped") });
+        bench.client.send_and_wait(&bench.uris.chat, &format!("!tool Agent {helper}\n!say it has helped")).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_words_into_a_running_turn() {
+    goes_on_the_same(interrupted_by_words).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_an_interruption() {
+    goes_on_the_same(async |bench| {
+        let turn = bench.client.send_message(&bench.uris.chat, "!say begun\n!hang").await;
+        bench.wait_for_action("chat/delta").await.unwrap();
+        bench.client.cancel_turn(&bench.uris.chat, &turn).await;
+        bench.client.wait_for_turn_end(&bench.uris.chat).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say in between").await;
+        let gate = bench.blocking_command("work");
+        let turn = bench.prompt_tool_call("Bash", &gate.bash_input()).await;
+        gate.wait_until_running().await;
+        bench.client.cancel_turn(&bench.uris.chat, &turn).await;
+        bench.client.wait_for_turn_end(&bench.uris.chat).await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say after it").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_a_failure() {
+    goes_on_the_same(async |bench| {
+        bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
+        bench.client.send_message(&bench.uris.chat, "!error 400 This cannot be.").await;
+        bench.wait_for_turn_error().await;
+        bench.client.send_and_wait(&bench.uris.chat, "!say two").await;
+    })
+    .await;
+}

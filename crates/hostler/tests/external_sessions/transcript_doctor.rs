@@ -1,0 +1,103 @@
+//! `hostler sessions doctor` over records that the real agent has written, and that somebody has damaged since.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::common::{BUILDS, TestHome, list_files, run_to_end, text};
+
+async fn run(home: &TestHome, build: &str, args: &[&str]) -> Output {
+    let mut command = home.hostler_command(args);
+    command.env("HOSTLER_UPSTREAM", "scripted").env("HOSTLER_CLAUDE", build);
+    run_to_end(command).await
+}
+
+/// The only record there is.
+fn record(home: &TestHome) -> PathBuf {
+    let is_record = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl");
+    let mut records: Vec<_> = list_files(&home.path("claude").join("projects")).into_iter().filter(is_record).collect();
+    assert_eq!(records.len(), 1, "{records:?}");
+    records.remove(0)
+}
+
+/// Puts a record of another conversation beside one.
+fn beside(record: &Path, id: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+    let path = record.with_file_name(format!("{id}.jsonl"));
+    std::fs::write(&path, contents).unwrap();
+    path
+}
+
+const TORN: &str = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3701";
+const NOISE: &str = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3702";
+const LOCKED: &str = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3703";
+
+async fn damage_is_named(build: &str) {
+    let home = TestHome::new();
+    let first = run(&home, build, &["run", "hello there"]).await;
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let healthy = run(&home, build, &["sessions", "doctor"]).await;
+    let said = text(&healthy.stderr);
+    assert_eq!((healthy.status.code(), text(&healthy.stdout).as_str()), (Some(0), ""), "{said}");
+    assert!(said.contains("1 conversation was read; nothing is wrong."), "{said}");
+
+    let path = record(&home);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = whole.lines().collect();
+    lines.insert(1, "{ noise");
+    let mut torn = lines.join("\n");
+    torn.truncate(torn.len() - 7);
+    beside(&path, TORN, &torn);
+    beside(&path, NOISE, [0xff; 300]);
+    // Whoever may read everything is stopped by a directory of this name only.
+    let locked = path.with_file_name(format!("{LOCKED}.jsonl"));
+    std::fs::create_dir(&locked).unwrap();
+
+    let found = run(&home, build, &["sessions", "doctor"]).await;
+    let (out, said) = (text(&found.stdout), text(&found.stderr));
+    assert_eq!(found.status.code(), Some(1), "{out}{said}");
+    assert!(out.contains(&format!("claude:/{TORN}: line 2 is not a record")), "{out}");
+    assert!(
+        out.contains(&format!("claude:/{TORN}: ")) && out.contains("bytes at the end are no whole record"),
+        "{out}"
+    );
+    for unreadable in [NOISE, LOCKED] {
+        assert!(out.lines().any(|line| line.contains(unreadable) && line.contains("it cannot be read: ")), "{out}");
+    }
+    let healthy = path.file_stem().unwrap().to_str().unwrap();
+    assert!(!out.contains(healthy), "its neighbour is healthy: {out}");
+    assert!(said.contains("2 conversations were read; 4 things are wrong."), "{out}{said}");
+    assert!(!out.contains("hello there"), "nothing that was said is printed");
+
+    // A session of this host whose record is gone.
+    std::fs::remove_dir(&locked).unwrap();
+    for id in [TORN, NOISE] {
+        std::fs::remove_file(path.with_file_name(format!("{id}.jsonl"))).unwrap();
+    }
+    std::fs::remove_file(&path).unwrap();
+    let json = run(&home, build, &["sessions", "doctor", "--json"]).await;
+    assert_eq!(json.status.code(), Some(1));
+    let answer: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(answer["findings"][0]["kind"], "missing", "{answer}");
+    assert_eq!(answer["findings"][0]["session"], format!("claude:/{healthy}"), "{answer}");
+    assert_eq!((&answer["conversations"], &answer["more"]), (&Value::from(0), &Value::from(0)), "{answer}");
+
+    // A deleted one whose record comes back.
+    let deleted = run(&home, build, &["sessions", "delete", "--yes", healthy]).await;
+    assert!(deleted.status.success(), "{}", text(&deleted.stderr));
+    std::fs::write(&path, whole).unwrap();
+    let json = run(&home, build, &["sessions", "doctor", "--json"]).await;
+    let answer: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(answer["findings"][0]["kind"], "deleted", "{answer}");
+    assert_eq!(answer["findings"].as_array().unwrap().len(), 1, "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_records_is_named_native() {
+    damage_is_named(BUILDS[0]).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_records_is_named_js() {
+    damage_is_named(BUILDS[1]).await;
+}

@@ -1,0 +1,357 @@
+//! Starts that fail: the reason is told, nothing is left, and the next message tries again.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ahp::client::SubscriptionEvent;
+use ahp_types::StateAction;
+use ahp_types::state::{ResponsePart, TurnState};
+use common::{HostProcess, TEST_TIMEOUT, TestHome};
+use hostler_testkit::processes;
+use hostler_testkit::test_client::{SessionUris, TestClient};
+use nix::sys::signal::Signal;
+
+/// Long enough for a start that works, on a busy machine too.
+const HANDSHAKE_TIMEOUT: &str = "2";
+
+/// The fake agent behind a script, so that a test can change it while the host runs. It says on stderr what it is.
+struct ScriptedFakeAgent {
+    script: PathBuf,
+    behavior_file: PathBuf,
+}
+
+impl ScriptedFakeAgent {
+    fn new(home: &TestHome, behaviour: &str) -> Self {
+        let agent = Self { script: home.path("agent"), behavior_file: home.path("behaviour") };
+        agent.set_behavior(behaviour);
+        let program = hostler_testkit::fake_agent::ensure_built().unwrap();
+        let lines = [
+            "#!/bin/sh",
+            &format!("export FAKE_AGENT=\"$(cat '{}')\"", agent.behavior_file.display()),
+            "echo \"I am [$FAKE_AGENT]\" >&2",
+            &format!("exec '{}' \"$@\"", program.display()),
+        ];
+        std::fs::write(&agent.script, lines.join("\n")).unwrap();
+        set_mode(&agent.script, 0o755);
+        agent
+    }
+
+    /// From the next start on; nothing is the normal behaviour.
+    fn set_behavior(&self, behaviour: &str) {
+        std::fs::write(&self.behavior_file, behaviour).unwrap();
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A session that has not been started.
+struct UnstartedSession {
+    home: TestHome,
+    agent: ScriptedFakeAgent,
+    host: HostProcess,
+    peer: TestClient,
+    uris: SessionUris,
+}
+
+/// What a failed start said.
+#[derive(Debug)]
+struct FailedStart {
+    kind: String,
+    sentence: String,
+    stderr: String,
+}
+
+impl UnstartedSession {
+    async fn begin(behaviour: &str) -> Self {
+        let home = TestHome::new();
+        let agent = ScriptedFakeAgent::new(&home, behaviour);
+        let host = serve(&home, &agent).await;
+        let peer = host.connect().await;
+        let uris = peer.create_session(&home.work()).await;
+        Self { home, agent, host, peer, uris }
+    }
+
+    /// A message whose turn ends because the agent could not be started.
+    async fn send_and_expect_failure(&mut self) -> FailedStart {
+        let turn = self.peer.send_message(&self.uris.chat, "hi").await;
+        let envelopes = self.peer.wait_for_turn_end(&self.uris.chat).await;
+        let StateAction::ChatError(end) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
+        assert_eq!(end.turn_id, turn);
+        let error = &end.part.error;
+        assert!(error.message.contains(' ') && error.message.ends_with('.'), "no sentence: {}", error.message);
+        let meta = serde_json::to_value(&error.meta).unwrap();
+        let stderr = meta["hostler"]["stderr"].as_str().unwrap_or_default().to_owned();
+        self.assert_nothing_left(&format!("{error:?}")).await;
+        FailedStart { kind: error.error_type.clone(), sentence: error.message.clone(), stderr }
+    }
+
+    /// No process, no lock, nothing that anybody else could see. At once: a start that failed is over.
+    async fn assert_nothing_left(&self, context: &str) {
+        assert_eq!(self.host.process_tree(), Vec::<u32>::new(), "{context}");
+        assert_eq!(self.home.locks(), Vec::<PathBuf>::new(), "{context}");
+        assert_eq!(self.peer.list_sessions().await, Vec::<String>::new(), "{context}");
+        assert_eq!(self.announcements(), 0, "{context}");
+    }
+
+    /// The next message finds a working agent, and now the session is announced.
+    async fn send_and_expect_answer(mut self) {
+        let text = self.peer.send_and_wait(&self.uris.chat, "again").await;
+        assert_eq!(text, "echo: again");
+        assert_eq!(self.peer.list_sessions().await, [self.uris.session.clone()]);
+        assert_eq!(self.announcements(), 1);
+        self.host.stop().await;
+        assert_eq!(self.home.locks(), Vec::<PathBuf>::new());
+    }
+
+    fn announcements(&self) -> usize {
+        let added = self.peer.received.iter().filter(|event| matches!(event.event, SubscriptionEvent::SessionAdded(_)));
+        added.count()
+    }
+
+    /// Sends a message and waits until the agent's process is there, which will never be ready.
+    async fn send_and_wait_for_process(&mut self) -> String {
+        let turn = self.peer.send_message(&self.uris.chat, "hi").await;
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        while self.host.agents().is_empty() {
+            assert!(Instant::now() < deadline, "no agent was started");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        turn
+    }
+}
+
+async fn serve(home: &TestHome, agent: &ScriptedFakeAgent) -> HostProcess {
+    let args = ["--claude", agent.script.to_str().unwrap(), "--upstream", "scripted"];
+    home.serve_with(&args, &[("HOSTLER_HANDSHAKE_TIMEOUT", HANDSHAKE_TIMEOUT)]).await
+}
+
+// ── The agent runs, but not well ──────────────────────────────────────────────────────────────────────────────────────
+
+/// Fails twice, since a failure must not spoil the next try, and works when the agent does.
+async fn check(behaviour: &str, kind: &str, sentence: &str, stderr: &str) {
+    let mut scene = UnstartedSession::begin(behaviour).await;
+    for _ in 0..2 {
+        let refusal = scene.send_and_expect_failure().await;
+        assert_eq!(refusal.kind, kind, "{refusal:?}");
+        assert!(refusal.sentence.contains(sentence), "{refusal:?}");
+        assert!(refusal.stderr.contains(&format!("I am [{behaviour}]")), "{refusal:?}");
+        assert!(refusal.stderr.contains(stderr), "{refusal:?}");
+    }
+    scene.agent.set_behavior("");
+    scene.send_and_expect_answer().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_exits_before_the_handshake_is_reported_with_its_last_words() {
+    let sentence = "Claude Code ended before it was ready (exit code 3).";
+    check("exit-early:3:the flux is too low", "agentExited", sentence, "the flux is too low").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_refuses_to_serve_root_is_reported_with_what_to_do() {
+    let sentence = "Claude Code refuses to skip permissions for root; run Hostler as another user";
+    check("root-refusal", "agentExited", sentence, "cannot be used with root/sudo privileges").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_too_old_is_reported_with_both_versions() {
+    check("wrong-version", "agentVersion", "is Claude Code 1.0.3, but 2.", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_refuses_the_handshake_is_quoted() {
+    check("refuse-handshake", "agentRefused", "the handshake is not to my liking", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_never_answers_is_ended_after_the_configured_time() {
+    check("hang-handshake", "agentTimeout", "did not become ready within 2 seconds", "").await;
+}
+
+// ── A start is given up ───────────────────────────────────────────────────────────────────────────────────────────────
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_is_cancelled_leaves_nothing_in_the_next_ones_way() {
+    let mut scene = UnstartedSession::begin("hang-handshake").await;
+    let turn = scene.send_and_wait_for_process().await;
+    let tree = scene.host.process_tree();
+    scene.peer.cancel_turn(&scene.uris.chat, &turn).await;
+    let envelopes = scene.peer.wait_for_turn_end(&scene.uris.chat).await;
+    assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnCancelled(_)), "{:?}", envelopes.last());
+    assert_eq!(scene.peer.list_sessions().await, Vec::<String>::new());
+    // At once: what is left of the first try is still on its way out.
+    scene.agent.set_behavior("");
+    let text = scene.peer.send_and_wait(&scene.uris.chat, "at once").await;
+    assert_eq!(text, "echo: at once");
+    let left = processes::wait_for_exit(&tree).await;
+    assert!(left.is_empty(), "{left:#?}");
+    scene.send_and_expect_answer().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_disposed_while_it_starts_leaves_nothing() {
+    let mut scene = UnstartedSession::begin("hang-handshake").await;
+    scene.send_and_wait_for_process().await;
+    let tree = scene.host.process_tree();
+    scene.peer.dispose_session(&scene.uris.session).await;
+    let left = processes::wait_for_exit(&tree).await;
+    assert!(left.is_empty(), "{left:#?}");
+    scene.assert_nothing_left("disposed").await;
+    scene.agent.set_behavior("");
+    scene.uris = scene.peer.create_session(&scene.home.work()).await;
+    scene.send_and_expect_answer().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_stopped_while_an_agent_starts_leaves_nothing() {
+    let mut scene = UnstartedSession::begin("hang-handshake").await;
+    scene.send_and_wait_for_process().await;
+    let tree = scene.host.process_tree();
+    scene.host.signal(Signal::SIGTERM);
+    let envelopes = scene.peer.wait_for_turn_end(&scene.uris.chat).await;
+    assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnCancelled(_)), "{:?}", envelopes.last());
+    assert_eq!(scene.host.wait_for_exit().await.code(), Some(0), "{}", scene.host.stderr_text());
+    let left = processes::wait_for_exit(&tree).await;
+    assert!(left.is_empty(), "{left:#?}");
+    assert_eq!(scene.home.locks(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_whose_host_was_killed_while_the_agent_started_is_not_lost() {
+    let mut scene = UnstartedSession::begin("hang-handshake").await;
+    scene.send_and_wait_for_process().await;
+    let tree = scene.host.process_tree();
+    scene.host.signal(Signal::SIGKILL);
+    scene.host.wait_for_exit().await;
+    let left = processes::wait_for_exit(&tree).await;
+    assert!(left.is_empty(), "{left:#?}");
+    assert_eq!(scene.home.locks(), Vec::<PathBuf>::new());
+
+    scene.agent.set_behavior("");
+    let host = serve(&scene.home, &scene.agent).await;
+    let mut peer = host.connect().await;
+    // The interrupted turn is ended, and its session listed, before anybody sees the chat.
+    let chat = peer.chat_state(&scene.uris.chat).await;
+    assert_eq!(peer.list_sessions().await, [scene.uris.session.clone()]);
+    assert_eq!((chat.turns.len(), &chat.turns[0].state), (1, &TurnState::Error));
+    assert_eq!(chat.turns[0].message.text, "hi");
+    let Some(ResponsePart::Error(part)) = chat.turns[0].response_parts.last() else { panic!("{:?}", chat.turns[0]) };
+    assert_eq!(part.error.error_type, "interrupted");
+    assert_eq!(peer.send_and_wait(&scene.uris.chat, "again").await, "echo: again");
+    host.stop().await;
+}
+
+// ── The agent cannot run at all ───────────────────────────────────────────────────────────────────────────────────────
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_executable_that_breaks_while_the_host_runs_is_reported_until_it_is_repaired() {
+    let mut scene = UnstartedSession::begin("").await;
+    let script = scene.agent.script.clone();
+    let healthy = std::fs::read(&script).unwrap();
+
+    let elsewhere = scene.home.path("elsewhere");
+    std::fs::rename(&script, &elsewhere).unwrap();
+    let gone = scene.send_and_expect_failure().await;
+    std::fs::rename(&elsewhere, &script).unwrap();
+
+    set_mode(&script, 0o644);
+    let forbidden = scene.send_and_expect_failure().await;
+    set_mode(&script, 0o755);
+
+    std::fs::write(&script, "no program at all").unwrap();
+    let foreign = scene.send_and_expect_failure().await;
+    std::fs::write(&script, healthy).unwrap();
+
+    for (refusal, reason) in
+        [(gone, "was not found"), (forbidden, "cannot be executed"), (foreign, "cannot be executed")]
+    {
+        assert_eq!((&*refusal.kind, &*refusal.stderr), ("agentMissing", ""), "{refusal:?}");
+        assert!(refusal.sentence.contains(script.to_str().unwrap()), "{refusal:?}");
+        assert!(refusal.sentence.contains(reason), "{refusal:?}");
+        assert!(refusal.sentence.contains("`hostler agents install claude`"), "{refusal:?}");
+    }
+    scene.send_and_expect_answer().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_executable_that_cannot_run_keeps_the_host_from_starting() {
+    let home = TestHome::new();
+    let missing = home.path("nowhere");
+    let plain = home.path("plain");
+    std::fs::write(&plain, "#!/bin/sh\n").unwrap();
+    set_mode(&plain, 0o644);
+    let script = home.path("missing.js");
+    for (path, reason) in [
+        (&missing, "There is no Claude Code at"),
+        (&script, "There is no Claude Code at"),
+        (&plain, "is not an executable file"),
+        (&home.work(), "is not an executable file"),
+    ] {
+        let path = path.to_str().unwrap();
+        let mut command = home.serve_command(&["--claude", path, "--upstream", "scripted"], &[]);
+        let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("the host gives up").unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{path}: {said}");
+        assert!(said.contains(path) && said.contains(reason), "{path}: {said}");
+        assert_eq!(output.stdout, b"", "{path}: nobody is told that the host is ready");
+    }
+}
+
+// ── The agent has no place to run ─────────────────────────────────────────────────────────────────────────────────────
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_working_directory_that_was_deleted_is_named() {
+    let mut scene = UnstartedSession::begin("").await;
+    let project = scene.home.path("project");
+    std::fs::create_dir(&project).unwrap();
+    scene.uris = scene.peer.create_session(&project).await;
+    std::fs::remove_dir(&project).unwrap();
+    for _ in 0..2 {
+        let refusal = scene.send_and_expect_failure().await;
+        assert_eq!(refusal.kind, "workingDirectoryMissing", "{refusal:?}");
+        assert!(refusal.sentence.contains(project.to_str().unwrap()), "{refusal:?}");
+    }
+    std::fs::create_dir(&project).unwrap();
+    scene.send_and_expect_answer().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_another_host_runs_is_left_alone() {
+    let mut scene = UnstartedSession::begin("").await;
+    scene.peer.send_and_wait(&scene.uris.chat, "mine").await;
+    let agent = scene.host.only_agent().pid;
+
+    let state = scene.home.path("other");
+    let script = scene.agent.script.to_str().unwrap();
+    let args = ["--claude", script, "--upstream", "scripted", "--state-dir", state.to_str().unwrap()];
+    let other = HostProcess::start(scene.home.serve_command(&args, &[]), &state).await;
+    let mut peer = other.connect().await;
+    // The other host finds it by the agent's record.
+    let uris = &scene.uris;
+    peer.subscribe_snapshot(&uris.session).await;
+    peer.subscribe_snapshot(&uris.chat).await;
+    peer.send_message(&uris.chat, "mine too").await;
+    let envelopes = peer.wait_for_turn_end(&uris.chat).await;
+    let StateAction::ChatError(end) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
+    assert_eq!(end.part.error.error_type, "conversationBusy");
+    let state_dir = scene.home.path("state").join("hostler");
+    let holder = format!("running in the host with process {} ({})", scene.host.pid, state_dir.display());
+    assert!(end.part.error.message.contains(&holder), "{}", end.part.error.message);
+    assert_eq!(other.process_tree(), Vec::<u32>::new());
+    assert_eq!(peer.list_sessions().await, [uris.session.as_str()]);
+
+    // The first host was not disturbed. When it lets go, the other one may have the conversation.
+    assert_eq!(scene.peer.send_and_wait(&scene.uris.chat, "still mine").await, "echo: still mine");
+    assert_eq!(scene.host.only_agent().pid, agent);
+    scene.host.stop().await;
+    assert_eq!(peer.send_and_wait(&uris.chat, "mine now").await, "echo: mine now");
+    assert!(other.only_agent().command.contains("--resume="), "{}", other.only_agent().command);
+    other.stop().await;
+    assert_eq!(scene.home.locks(), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,228 @@
+//! An agent that is not there is installed when a session first needs it, and whoever waits hears how far that has come.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::path::Path;
+
+use common::session_fixture::wait_until;
+use common::{HostProcess, TestHome, run_to_end, text};
+use hostler_testkit::processes;
+use hostler_testkit::raw_client::RawClient;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// A home without any Claude Code, and with an npm that does what the test wants.
+fn home(behaviour: &str) -> TestHome {
+    let home = TestHome::new();
+    let bin = home.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let fake = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hostler-claude/tests/install/fake-npm");
+    std::os::unix::fs::symlink(fake, bin.join("npm")).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", bin.join("node")).unwrap();
+    std::fs::write(bin.join("behaviour"), behaviour).unwrap();
+    home
+}
+
+/// An npm that installs the fake agent, once the test says so.
+fn good() -> String {
+    let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo '2.1.325 (Claude Code)' && exit\nexec {} \"$@\"",
+        agent.display()
+    );
+    format!("until_exists go\npackage claude '{}'", script.replace('\'', "'\\''"))
+}
+
+async fn serve(home: &TestHome, env: &[(&str, &str)]) -> HostProcess {
+    let mut command = home.serve_command(&["--upstream", "scripted"], env);
+    let path = format!("{}:/usr/bin:/bin", home.path("bin").display());
+    command.env("PATH", path).env("XDG_CACHE_HOME", home.path("cache"));
+    HostProcess::start(command, &home.path("state").join("hostler")).await
+}
+
+/// Creates a session; gives back what was said before the answer, too.
+async fn create(raw: &mut RawClient, home: &TestHome, token: &str) -> (String, Vec<Value>) {
+    let session = format!("claude:/{}", Uuid::new_v4());
+    let directory = format!("file://{}", home.work().display());
+    let params = json!({"channel": session, "workingDirectories": [directory], "progressToken": token});
+    raw.send(json!({"jsonrpc": "2.0", "id": session, "method": "createSession", "params": params}).to_string()).await;
+    let mut heard = Vec::new();
+    loop {
+        let message = raw.receive().await.expect("an answer");
+        if message["id"] == session.as_str() {
+            assert!(message.get("error").is_none(), "{message}");
+            return (session, heard);
+        }
+        heard.push(message);
+    }
+}
+
+/// The steps up to the last one.
+async fn steps(raw: &mut RawClient, heard: Vec<Value>, token: &str) -> Vec<Value> {
+    let mut steps: Vec<Value> = Vec::new();
+    let mut heard = heard.into_iter();
+    loop {
+        let mut message = match heard.next() {
+            Some(message) => message,
+            None => raw.receive().await.expect("a step"),
+        };
+        if message["method"] != "root/progress" {
+            continue;
+        }
+        let step = message["params"].take();
+        assert_eq!((&step["channel"], &step["progressToken"]), (&json!("ahp-root://"), &json!(token)));
+        let before = steps.last().map_or(0, |step| step["progress"].as_i64().unwrap());
+        assert!(step["progress"].as_i64().unwrap() >= before, "{step} after {steps:#?}");
+        let over = step["progress"] == step["total"];
+        steps.push(step);
+        if over {
+            return steps;
+        }
+    }
+}
+
+/// Everything of a turn up to its end.
+async fn turn(raw: &mut RawClient, chat: &str, words: &str) -> Value {
+    raw.send_message(chat, words).await;
+    loop {
+        let mut message = raw.receive().await.expect("an envelope");
+        let action = message["params"]["action"].take();
+        if ["chat/turnComplete", "chat/error"].iter().any(|end| action["type"] == *end) {
+            return action;
+        }
+    }
+}
+
+async fn chat(raw: &mut RawClient, session: &str) -> String {
+    let state = raw.call("subscribe", json!({"channel": session})).await.unwrap();
+    let chat = state["snapshot"]["state"]["defaultChat"].as_str().unwrap().to_owned();
+    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    chat
+}
+
+/// npm has begun, and waits for a word.
+async fn npm_runs(home: &TestHome) {
+    let calls = home.path("bin").join("calls");
+    wait_until("npm runs", || calls.exists()).await;
+}
+
+/// How many installations lie there that were not finished.
+fn staged(home: &TestHome) -> usize {
+    let names =
+        std::fs::read_dir(home.path("cache/hostler/agents/claude")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().starts_with(".staging-")).count()
+}
+
+const INSTALL_AGENTS_ENABLED: (&str, &str) = ("HOSTLER_INSTALL_AGENTS", "true");
+
+#[tokio::test]
+async fn whoever_asks_hears_of_the_installation_and_the_first_message_finds_the_agent() {
+    let home = home(&good());
+    let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
+    let mut other = RawClient::connect_and_initialize(&host.url()).await;
+    let (session, heard) = create(&mut raw, &home, "my-own-token").await;
+    std::fs::write(home.path("bin").join("go"), "").unwrap();
+    let steps = steps(&mut raw, heard, "my-own-token").await;
+    let last = steps.last().unwrap();
+    assert_eq!(last["message"], "Claude Code is installed", "{steps:#?}");
+    assert!(steps.iter().any(|step| step["message"] == "Trying Claude Code out"), "{steps:#?}");
+    let chat = chat(&mut raw, &session).await;
+    assert_eq!(turn(&mut raw, &chat, "hi").await["type"], "chat/turnComplete");
+
+    // There is nothing more to install: nobody hears of anything, and others never did.
+    let (_, heard) = create(&mut raw, &home, "another-token").await;
+    assert!(heard.iter().all(|message| message["method"] != "root/progress"), "{heard:#?}");
+    for raw in [&mut raw, &mut other] {
+        raw.send(json!({"jsonrpc": "2.0", "id": "last", "method": "ping", "params": {}}).to_string()).await;
+        loop {
+            let message = raw.receive().await.unwrap();
+            assert_ne!(message["method"], "root/progress", "{message}");
+            if message["id"] == "last" {
+                break;
+            }
+        }
+    }
+    let calls = std::fs::read_to_string(home.path("bin").join("calls")).unwrap();
+    assert_eq!(calls.lines().count(), 1, "{calls}");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn an_installation_that_fails_has_an_end_and_the_next_message_tries_again() {
+    let home = home("echo 'npm error code ENOTFOUND' >&2\necho 'npm error network request failed' >&2\nexit 1");
+    let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
+    let (session, heard) = create(&mut raw, &home, "t").await;
+    let steps = steps(&mut raw, heard, "t").await;
+    let said = steps.last().unwrap()["message"].as_str().unwrap().to_owned();
+    assert!(said.contains("install") || said.contains("registry"), "{said}");
+    let chat = chat(&mut raw, &session).await;
+    let failed = turn(&mut raw, &chat, "hi").await;
+    assert_eq!(
+        (&failed["type"], &failed["part"]["error"]["errorType"]),
+        (&json!("chat/error"), &json!("agentMissing"))
+    );
+    std::fs::write(home.path("bin").join("behaviour"), good()).unwrap();
+    std::fs::write(home.path("bin").join("go"), "").unwrap();
+    assert_eq!(turn(&mut raw, &chat, "hi").await["type"], "chat/turnComplete");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_leaves_the_installation_alone_and_a_host_that_stops_ends_it() {
+    let home = home(&good());
+    let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
+    create(&mut raw, &home, "t").await;
+    npm_runs(&home).await;
+    drop(raw);
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
+    // The lock of the first one is waited for.
+    let (_, mut heard) = create(&mut raw, &home, "u").await;
+    while !heard.iter().any(|message| message["params"]["progressToken"] == "u") {
+        heard.push(raw.receive().await.unwrap());
+    }
+    let said = heard.last().unwrap()["params"]["message"].as_str().unwrap();
+    assert!(said.starts_with("Waiting"), "{said}");
+    // npm waits for a word that never comes; `stop` finds nothing left of it.
+    host.stop().await;
+    assert_eq!(staged(&home), 0);
+}
+
+#[tokio::test]
+async fn nothing_of_an_installation_outlives_a_host_that_is_killed() {
+    let home = home(&good());
+    let mut host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
+    create(&mut raw, &home, "t").await;
+    npm_runs(&home).await;
+    let tree = processes::descendants(host.pid);
+    assert!(tree.iter().any(|process| process.command.contains("bin/npm")), "{tree:#?}");
+    host.signal(Signal::SIGKILL);
+    host.wait_for_exit().await;
+    let tree: Vec<_> = tree.into_iter().map(|process| process.pid).collect();
+    let left = processes::wait_for_exit(&tree).await;
+    assert!(left.is_empty(), "left behind: {left:#?}");
+
+    // The next host installs it, and removes what the killed one had begun.
+    std::fs::write(home.path("bin").join("go"), "").unwrap();
+    let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
+    let mut raw = RawClient::connect_and_initialize(&host.url()).await;
+    let (_, heard) = create(&mut raw, &home, "u").await;
+    let steps = steps(&mut raw, heard, "u").await;
+    assert_eq!(steps.last().unwrap()["message"], "Claude Code is installed", "{steps:#?}");
+    assert_eq!(staged(&home), 0);
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn without_the_setting_a_host_without_an_agent_does_not_start() {
+    let home = home(&good());
+    let mut command = home.serve_command(&["--upstream", "scripted"], &[]);
+    command.env("PATH", home.path("bin")).env("XDG_CACHE_HOME", home.path("cache"));
+    let output = run_to_end(command).await;
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+}

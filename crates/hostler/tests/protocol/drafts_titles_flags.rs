@@ -1,0 +1,182 @@
+//! Drafts, titles, and the marks that people leave on sessions and chats.
+
+use super::harness::*;
+
+area! { HostFixture::with_fake_agent();
+    a_draft_is_kept_and_shared,
+    a_draft_is_cleared_by_leaving_it_out,
+    a_draft_holds_what_a_message_holds,
+    a_draft_outlives_turns,
+    a_huge_draft_is_refused,
+    a_title_is_everybody_s,
+    a_title_of_the_chat_is_the_chat_s_alone,
+    an_empty_title_is_refused,
+    an_overlong_title_is_refused,
+    a_title_that_is_no_text_is_refused,
+    a_session_is_read_and_unread,
+    a_session_is_archived_and_taken_back,
+    a_chat_is_read_and_unread,
+    a_chat_is_archived_and_taken_back,
+    marks_do_not_touch_what_is_going_on,
+    a_mark_that_is_no_truth_value_is_refused,
+    a_mark_that_is_set_already_is_answered,
+    unknown_bits_of_a_status_are_not_made_up,
+}
+
+fn draft(text: &str) -> Value {
+    json!({"type": "chat/draftChanged", "draft": user_message(text)})
+}
+
+async fn a_draft_is_kept_and_shared(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut other = case.connect_to_session(&uris).await;
+    client.dispatch_accepted(&uris.chat, draft("half a thou")).await;
+    assert_eq!(other.wait_for_action(&uris.chat, "chat/draftChanged").await["draft"]["text"], "half a thou");
+    other.assert_state_matches_host(&uris.chat).await;
+    assert_eq!(other.subscribe(&uris.chat).await["draft"]["text"], "half a thou");
+}
+
+async fn a_draft_is_cleared_by_leaving_it_out(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.dispatch_accepted(&uris.chat, draft("x")).await;
+    client.dispatch_accepted(&uris.chat, json!({"type": "chat/draftChanged"})).await;
+    assert_eq!(client.subscribe(&uris.chat).await.get("draft"), None);
+    client.assert_state_matches_host(&uris.chat).await;
+}
+
+async fn a_draft_holds_what_a_message_holds(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut wish = draft("with model");
+    wish["draft"]["model"] = json!({"id": "some-model", "config": {"effort": "low"}});
+    wish["draft"]["_meta"] = json!({"cursor": 4});
+    client.dispatch_accepted(&uris.chat, wish.clone()).await;
+    assert_eq!(client.subscribe(&uris.chat).await["draft"], wish["draft"]);
+}
+
+async fn a_draft_outlives_turns(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.dispatch_accepted(&uris.chat, draft("for later")).await;
+    client.send_and_wait(&uris.chat, "now").await;
+    assert_eq!(client.subscribe(&uris.chat).await["draft"]["text"], "for later");
+}
+
+async fn a_huge_draft_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.dispatch_rejected(&uris.chat, draft(&"x".repeat(1_048_577))).await;
+    assert_eq!(client.subscribe(&uris.chat).await.get("draft"), None);
+}
+
+fn title(title: &Value) -> Value {
+    json!({"type": "session/titleChanged", "title": title})
+}
+
+async fn a_title_is_everybody_s(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut other = case.connect_to_session(&uris).await;
+    client.dispatch_accepted(&uris.session, title(&json!("Ours"))).await;
+    assert_eq!(other.wait_for_action(&uris.session, "session/titleChanged").await["title"], "Ours");
+    other.assert_state_matches_host(&uris.session).await;
+}
+
+async fn a_title_of_the_chat_is_the_chat_s_alone(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    client.dispatch_accepted(&uris.chat, title(&json!("By the chat"))).await;
+    let state = client.subscribe(&uris.session).await;
+    assert_eq!((&state["title"], &state["chats"][0]["title"]), (&json!("hello"), &json!("By the chat")));
+    client.assert_state_matches_host(&uris.session).await;
+}
+
+async fn refused_titles(case: &ProtocolCase, titles: &[Value]) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let before = client.subscribe(&uris.session).await;
+    for channel in [&uris.session, &uris.chat] {
+        for wish in titles {
+            client.dispatch_rejected(channel, title(wish)).await;
+        }
+    }
+    assert_eq!(client.subscribe(&uris.session).await["title"], before["title"]);
+}
+
+async fn an_empty_title_is_refused(case: ProtocolCase) {
+    refused_titles(&case, &[json!("")]).await;
+}
+
+async fn an_overlong_title_is_refused(case: ProtocolCase) {
+    refused_titles(&case, &[json!("x".repeat(1001)), json!("ü".repeat(501))]).await;
+}
+
+async fn a_title_that_is_no_text_is_refused(case: ProtocolCase) {
+    refused_titles(&case, &[json!(7), json!(null), json!(["x"]), json!({"markdown": "x"})]).await;
+}
+
+async fn marked(case: &ProtocolCase, on_chat: bool, action: &str, key: &str, bit: u64) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let mut other = case.connect_to_session(&uris).await;
+    let channel = if on_chat { &uris.chat } else { &uris.session };
+    for set in [true, false, true] {
+        client.dispatch_accepted(channel, json!({"type": action, key: set})).await;
+        assert_eq!(other.wait_for_action(channel, action).await[key], set);
+        let status = client.subscribe(channel).await["status"].as_u64().unwrap();
+        assert_eq!(status & bit != 0, set, "{status}");
+    }
+    for channel in [&uris.session, &uris.chat] {
+        client.assert_state_matches_host(channel).await;
+        other.assert_state_matches_host(channel).await;
+    }
+}
+
+async fn a_session_is_read_and_unread(case: ProtocolCase) {
+    marked(&case, false, "session/isReadChanged", "isRead", 32).await;
+}
+
+async fn a_session_is_archived_and_taken_back(case: ProtocolCase) {
+    marked(&case, false, "session/isArchivedChanged", "isArchived", 64).await;
+}
+
+async fn a_chat_is_read_and_unread(case: ProtocolCase) {
+    marked(&case, true, "chat/isReadChanged", "isRead", 32).await;
+}
+
+async fn a_chat_is_archived_and_taken_back(case: ProtocolCase) {
+    marked(&case, true, "chat/isArchivedChanged", "isArchived", 64).await;
+}
+
+async fn marks_do_not_touch_what_is_going_on(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "hang").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    for (channel, kind) in [(&uris.session, "session"), (&uris.chat, "chat")] {
+        client.dispatch_accepted(channel, json!({"type": format!("{kind}/isReadChanged"), "isRead": true})).await;
+        client
+            .dispatch_accepted(channel, json!({"type": format!("{kind}/isArchivedChanged"), "isArchived": true}))
+            .await;
+    }
+    assert_eq!(client.subscribe(&uris.chat).await["status"].as_u64().unwrap(), 8 + 32 + 64);
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+    assert_eq!(client.subscribe(&uris.chat).await["status"].as_u64().unwrap() & 65, 65, "idle, and still archived");
+}
+
+async fn a_mark_that_is_no_truth_value_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    for value in [json!(1), json!("true"), json!(null)] {
+        client.dispatch_rejected(&uris.session, json!({"type": "session/isReadChanged", "isRead": value})).await;
+        client.dispatch_rejected(&uris.chat, json!({"type": "chat/isArchivedChanged", "isArchived": value})).await;
+    }
+    client.dispatch_rejected(&uris.session, json!({"type": "session/isArchivedChanged"})).await;
+}
+
+async fn a_mark_that_is_set_already_is_answered(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    for _ in 0..3 {
+        client.dispatch_accepted(&uris.session, json!({"type": "session/isArchivedChanged", "isArchived": true})).await;
+    }
+}
+
+async fn unknown_bits_of_a_status_are_not_made_up(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    for channel in [&uris.session, &uris.chat] {
+        let status = client.subscribe(channel).await["status"].as_u64().unwrap();
+        assert_eq!(status & !127, 0, "{status}");
+        assert!([1, 2, 8, 24].contains(&(status & 31)), "{status}");
+    }
+}

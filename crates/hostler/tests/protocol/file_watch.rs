@@ -1,0 +1,197 @@
+//! Watches: channels that tell what changes on the disk.
+
+use super::harness::*;
+
+area! { HostFixture::with_fake_agent();
+    a_watch_has_a_channel_and_a_state,
+    a_change_of_a_child_is_told,
+    each_kind_of_change_has_its_name,
+    deeper_changes_are_told_where_that_is_wanted,
+    patterns_say_what_is_told,
+    a_single_file_is_watched,
+    the_same_watch_is_one_channel,
+    everybody_who_subscribes_hears_it,
+    after_unsubscribe_nothing_is_told,
+    a_missing_root_is_32008,
+    malformed_watches_are_invalid,
+    nobody_can_say_what_a_watch_says,
+    an_unknown_watch_is_not_there,
+    what_clients_write_is_told,
+    a_watch_is_taken_up_again_after_a_cut,
+}
+
+async fn watch(client: &mut RecordingClient, params: Value) -> String {
+    let answer = client.call_ok("createResourceWatch", params).await;
+    let channel = answer["channel"].as_str().unwrap().to_owned();
+    assert!(channel.starts_with("ahp-resource-watch:/"), "{channel}");
+    channel
+}
+
+/// Somebody who watches the case's directory.
+async fn watching(case: &ProtocolCase, more: Value) -> (RecordingClient, String) {
+    let (mut client, _) = case.connect_with_session().await;
+    let mut params = json!({"uri": case.uri("").trim_end_matches('/')});
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let channel = watch(&mut client, params).await;
+    client.call_ok("subscribe", json!({"channel": channel})).await;
+    (client, channel)
+}
+
+/// Hears until something is told of a file; answers all that was told.
+async fn told(client: &mut RecordingClient, channel: &str, last: &str) -> Vec<(String, String)> {
+    let mut told = Vec::new();
+    loop {
+        let envelope = client.wait_for_envelope(channel, "resourceWatch/changed").await;
+        assert_eq!(envelope.get("origin"), None);
+        let items = envelope["action"]["changes"]["items"].as_array().unwrap().clone();
+        assert!(!items.is_empty(), "never empty");
+        for item in items {
+            told.push((item["uri"].as_str().unwrap().to_owned(), item["type"].as_str().unwrap().to_owned()));
+        }
+        if told.iter().any(|(uri, _)| uri == last) {
+            return told;
+        }
+    }
+}
+
+async fn a_watch_has_a_channel_and_a_state(case: ProtocolCase) {
+    let (mut client, channel) = watching(&case, json!({})).await;
+    let state = client.call_ok("subscribe", json!({"channel": channel})).await["snapshot"]["state"].take();
+    assert_eq!(state, json!({"root": case.uri("").trim_end_matches('/'), "recursive": false}));
+}
+
+async fn a_change_of_a_child_is_told(case: ProtocolCase) {
+    let (mut client, channel) = watching(&case, json!({})).await;
+    let file = case.write_file("file", "x");
+    assert_eq!(told(&mut client, &channel, &file).await, [(file, "added".to_owned())]);
+}
+
+async fn each_kind_of_change_has_its_name(case: ProtocolCase) {
+    let (old, gone) = (case.write_file("old", "x"), case.write_file("gone", "x"));
+    let (mut client, channel) = watching(&case, json!({})).await;
+    case.write_file("old", "yy");
+    std::fs::remove_file(case.dir.join("gone")).unwrap();
+    let new = case.write_file("new", "x");
+    let told = told(&mut client, &channel, &new).await;
+    for (uri, kind) in [(old, "updated"), (gone, "deleted"), (new, "added")] {
+        assert!(told.contains(&(uri.clone(), kind.to_owned())), "{uri} {kind} in {told:?}");
+    }
+}
+
+async fn deeper_changes_are_told_where_that_is_wanted(case: ProtocolCase) {
+    std::fs::create_dir(case.dir.join("sub")).unwrap();
+    let (mut flat, shallow) = watching(&case, json!({})).await;
+    let (mut deep, all) = watching(&case, json!({"recursive": true})).await;
+    let (inner, last) = (case.write_file("sub/inner", "x"), case.write_file("last", "x"));
+    assert!(told(&mut deep, &all, &inner).await.iter().any(|(uri, _)| *uri == inner));
+    assert!(!told(&mut flat, &shallow, &last).await.iter().any(|(uri, _)| *uri == inner));
+}
+
+async fn patterns_say_what_is_told(case: ProtocolCase) {
+    let more = json!({"recursive": true, "includes": {"items": ["**/*.rs"]}, "excludes": {"items": ["**/out/**"]}});
+    std::fs::create_dir(case.dir.join("out")).unwrap();
+    let (mut client, channel) = watching(&case, more).await;
+    case.write_file("a.md", "x");
+    case.write_file("out/b.rs", "x");
+    let last = case.write_file("c.rs", "x");
+    let told = told(&mut client, &channel, &last).await;
+    assert!(told.iter().all(|(uri, _)| *uri == last), "{told:?}");
+}
+
+async fn a_single_file_is_watched(case: ProtocolCase) {
+    let (mut client, _) = case.connect_with_session().await;
+    let file = case.write_file("file", "x");
+    let channel = watch(&mut client, json!({"uri": file})).await;
+    client.call_ok("subscribe", json!({"channel": channel})).await;
+    case.write_file("other", "x");
+    case.write_file("file", "yy");
+    let told = told(&mut client, &channel, &file).await;
+    assert_eq!(told, [(file, "updated".to_owned())]);
+}
+
+async fn the_same_watch_is_one_channel(case: ProtocolCase) {
+    let (mut client, channel) = watching(&case, json!({})).await;
+    let uri = case.uri("").trim_end_matches('/').to_owned();
+    assert_eq!(watch(&mut client, json!({"uri": uri, "recursive": false})).await, channel);
+    assert_ne!(watch(&mut client, json!({"uri": uri, "recursive": true})).await, channel);
+    assert_eq!(watch(&mut case.connect_client().await, json!({"uri": uri})).await, channel);
+}
+
+async fn everybody_who_subscribes_hears_it(case: ProtocolCase) {
+    let (mut one, channel) = watching(&case, json!({})).await;
+    let mut two = case.connect_client().await;
+    two.call_ok("subscribe", json!({"channel": channel})).await;
+    let file = case.write_file("file", "x");
+    told(&mut one, &channel, &file).await;
+    told(&mut two, &channel, &file).await;
+}
+
+async fn after_unsubscribe_nothing_is_told(case: ProtocolCase) {
+    let (mut one, channel) = watching(&case, json!({})).await;
+    let mut two = case.connect_client().await;
+    two.call_ok("subscribe", json!({"channel": channel})).await;
+    two.unsubscribe(&channel).await;
+    two.call_ok("ping", json!({})).await;
+    let file = case.write_file("file", "x");
+    told(&mut one, &channel, &file).await;
+    two.call_ok("ping", json!({})).await;
+    assert_eq!(two.received_envelopes(&channel), [] as [Value; 0]);
+}
+
+async fn a_missing_root_is_32008(case: ProtocolCase) {
+    let (mut client, _) = case.connect_with_session().await;
+    assert_eq!(client.call_error_code("createResourceWatch", json!({"uri": case.uri("missing")})).await, -32008);
+}
+
+async fn malformed_watches_are_invalid(case: ProtocolCase) {
+    let (mut client, _) = case.connect_with_session().await;
+    for params in [
+        json!({}),
+        json!({"uri": 7}),
+        json!({"uri": "nonsense"}),
+        json!({"uri": case.uri(""), "recursive": "yes"}),
+        json!({"uri": case.uri(""), "includes": ["*"]}),
+    ] {
+        assert_eq!(client.call_error_code("createResourceWatch", params.clone()).await, -32602, "{params}");
+    }
+}
+
+async fn nobody_can_say_what_a_watch_says(case: ProtocolCase) {
+    let (mut client, channel) = watching(&case, json!({})).await;
+    let forged =
+        json!({"type": "resourceWatch/changed", "changes": {"items": [{"uri": "file:///x", "type": "added"}]}});
+    let seq = client.dispatch(&channel, forged).await;
+    let file = case.write_file("file", "x");
+    assert_eq!(told(&mut client, &channel, &file).await.len(), 1);
+    let origin = json!({"clientId": client.id, "clientSeq": seq});
+    let echo = client.received.iter().find(|message| message["params"]["origin"] == origin);
+    assert!(echo.is_none_or(|echo| echo["params"].get("rejectionReason").is_some()), "{echo:?}");
+}
+
+async fn an_unknown_watch_is_not_there(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let code = client.call_error_code("subscribe", json!({"channel": "ahp-resource-watch:/unknown"})).await;
+    assert!([-32001, -32008].contains(&code), "{code}");
+}
+
+async fn what_clients_write_is_told(case: ProtocolCase) {
+    let (mut client, channel) = watching(&case, json!({})).await;
+    let params = json!({"uri": case.uri("file"), "data": "x", "encoding": "utf-8"});
+    client.call_ok("resourceWrite", params).await;
+    let told = told(&mut client, &channel, &case.uri("file")).await;
+    assert_eq!(told, [(case.uri("file"), "added".to_owned())], "once, and by its own name");
+}
+
+async fn a_watch_is_taken_up_again_after_a_cut(case: ProtocolCase) {
+    let (one, channel) = watching(&case, json!({})).await;
+    let mut keeper = case.connect_client().await;
+    keeper.call_ok("subscribe", json!({"channel": channel})).await;
+    let mut back = case.connect_uninitialized().await;
+    back.id = one.id.clone();
+    drop(one);
+    let params = json!({"clientId": back.id, "lastSeenServerSeq": 0, "subscriptions": [channel]});
+    let answer = back.call_ok("reconnect", params).await;
+    assert!(answer["missing"].as_array().is_none_or(Vec::is_empty), "{answer:#}");
+    let file = case.write_file("file", "x");
+    told(&mut back, &channel, &file).await;
+}

@@ -1,0 +1,220 @@
+//! Local turns: what the host does itself when it is told so.
+
+use super::harness::*;
+
+area! { HostFixture::with_shell_commands();
+    a_command_runs_in_the_session_s_directory,
+    a_command_is_shown_as_a_call_of_a_terminal,
+    an_exit_code_is_told,
+    what_is_printed_is_shown_while_it_runs,
+    a_cancel_ends_a_command_and_its_children,
+    a_command_makes_the_session_and_no_agent,
+    an_empty_command_is_refused,
+    a_command_runs_after_the_turn_that_runs,
+    a_command_is_never_folded_into_a_turn,
+    bytes_that_are_no_text_do_no_harm,
+    a_long_output_keeps_its_end,
+    a_command_that_is_not_there_fails_in_words,
+    a_command_cannot_be_resumed,
+    a_rename_is_a_turn_of_the_host,
+    a_rename_without_a_title_changes_nothing,
+    a_rename_is_trimmed,
+    another_slash_is_for_the_agent,
+    the_audit_tells_of_a_command,
+    two_sessions_run_commands_side_by_side,
+    the_agent_goes_on_after_a_command,
+}
+
+/// The call of a local turn.
+fn call(turn: &Value) -> &Value {
+    &turn["responseParts"][0]["toolCall"]
+}
+
+fn printed(turn: &Value) -> &str {
+    call(turn)["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+async fn a_command_runs_in_the_session_s_directory(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "!pwd").await;
+    assert_eq!(printed(&turn).trim(), case.dir.to_str().unwrap());
+    assert_eq!(turn["state"], "complete");
+}
+
+async fn a_command_is_shown_as_a_call_of_a_terminal(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "!echo hello").await;
+    let call = call(&turn);
+    assert_eq!((&call["status"], &call["_meta"]["toolKind"]), (&json!("completed"), &json!("terminal")));
+    assert!(call["toolInput"].as_str().unwrap().contains("echo hello"));
+    assert_eq!(turn.get("usage"), None, "no model was asked");
+    client.assert_state_matches_host(&uris.chat).await;
+    client.assert_state_matches_host(&uris.session).await;
+}
+
+async fn an_exit_code_is_told(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    for (command, code) in [("!true", 0), ("!exit 7", 7), ("!kill -9 $$", 137)] {
+        let turn = client.send_and_wait(&uris.chat, command).await;
+        let call = call(&turn);
+        assert_eq!(call["success"], code == 0, "{command}: {call:#}");
+        if code != 137 {
+            assert_eq!(call["structuredContent"]["exitCode"], code, "{command}: {call:#}");
+        }
+    }
+}
+
+async fn what_is_printed_is_shown_while_it_runs(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "!echo first; while [ ! -e go ]; do sleep 0.05; done; echo last").await;
+    assert_eq!(client.wait_for_output(&uris.chat).await, "first\n");
+    case.write_file("go", "");
+    client.wait_for_turn_end(&uris.chat, &turn).await;
+    assert_eq!(printed(&client.subscribe(&uris.chat).await["turns"][0]), "first\nlast\n");
+}
+
+fn runs(case: &ProtocolCase, mark: &str) -> bool {
+    hostler_testkit::processes::descendants(case.fixture.host.pid).iter().any(|process| process.command.contains(mark))
+}
+
+async fn a_cancel_ends_a_command_and_its_children(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mark = if case.version == "1.0.0" { "424210" } else { "424209" };
+    let turn = client
+        .send_message(&uris.chat, &format!("!setsid sleep {mark} & echo begun; trap '' TERM; sleep {mark}"))
+        .await;
+    client.wait_for_output(&uris.chat).await;
+    assert!(runs(&case, mark));
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+    crate::common::session_fixture::wait_until("nothing of it is left", || !runs(&case, mark)).await;
+    assert_eq!(client.subscribe(&uris.chat).await["turns"][0]["state"], "cancelled");
+}
+
+async fn a_command_makes_the_session_and_no_agent(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "!true").await;
+    client.wait_for_notification("root/sessionAdded", &uris.session).await;
+    assert_eq!(client.subscribe(&uris.session).await["lifecycle"], "ready");
+    let id = uris.session.trim_start_matches("claude:/");
+    assert!(!case.fixture.host.agents().iter().any(|agent| agent.command.contains(id)));
+}
+
+async fn an_empty_command_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    for text in ["!", "!   ", "!\n"] {
+        client.dispatch_rejected(&uris.chat, turn_started_action(text)).await;
+    }
+}
+
+async fn a_command_runs_after_the_turn_that_runs(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let first = client.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "!echo queued")).await;
+    case.write_file("go", "");
+    client.wait_for_turn_end(&uris.chat, &first).await;
+    let complete = client.wait_for_action(&uris.chat, "chat/toolCallComplete").await;
+    assert_eq!(complete["result"]["content"][0]["text"], "queued\n");
+}
+
+async fn a_command_is_never_folded_into_a_turn(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let first = client.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "!echo later")).await;
+    let state = client.subscribe(&uris.chat).await;
+    assert_eq!(state.get("steeringMessage"), None);
+    assert_eq!(state["queuedMessages"][0]["message"]["text"], "!echo later");
+    case.write_file("go", "");
+    client.wait_for_turn_end(&uris.chat, &first).await;
+    client.wait_for_action(&uris.chat, "chat/toolCallComplete").await;
+}
+
+async fn bytes_that_are_no_text_do_no_harm(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, r"!printf 'a\377\000b'").await;
+    let text = printed(&turn).trim_end();
+    assert!(text.starts_with('a') && text.ends_with('b'), "{turn:#}");
+    client.assert_state_matches_host(&uris.chat).await;
+}
+
+async fn a_long_output_keeps_its_end(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "!seq 1 200000; echo the end").await;
+    let content = call(&turn)["content"].as_array().unwrap();
+    let whole = content.iter().find_map(|content| content["uri"].as_str()).expect("a name for all of it");
+    let text = client.call_ok("resourceRead", json!({"uri": whole})).await["data"].as_str().unwrap().to_owned();
+    assert!(text.ends_with("200000\nthe end\n") && text.len() < 257 * 1024, "{} bytes", text.len());
+    assert!(turn.to_string().len() < 10_000, "the state holds little of it");
+}
+
+async fn a_command_that_is_not_there_fails_in_words(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "!no-such-command-here").await;
+    assert!(printed(&turn).contains("not found"), "{turn:#}");
+    assert_eq!(call(&turn)["structuredContent"]["exitCode"], 127);
+}
+
+async fn a_command_cannot_be_resumed(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "!exit 1").await;
+    client.dispatch_rejected(&uris.chat, json!({"type": "chat/turnResume", "turnId": turn["id"]})).await;
+}
+
+async fn a_rename_is_a_turn_of_the_host(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_and_wait(&uris.chat, "/rename Mended fence").await;
+    assert_eq!(turn["state"], "complete");
+    let state = client.subscribe(&uris.session).await;
+    assert_eq!((&state["title"], &state["chats"][0]["title"]), (&json!("Mended fence"), &json!("Mended fence")));
+    client.assert_state_matches_host(&uris.session).await;
+}
+
+async fn a_rename_without_a_title_changes_nothing(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "/rename First").await;
+    client.send_and_wait(&uris.chat, "/rename").await;
+    client.send_and_wait(&uris.chat, "/rename   ").await;
+    assert_eq!(client.subscribe(&uris.session).await["title"], "First");
+}
+
+async fn a_rename_is_trimmed(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "/rename   My   chat ").await;
+    assert_eq!(client.subscribe(&uris.session).await["title"], "My chat");
+}
+
+async fn another_slash_is_for_the_agent(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    for text in ["/renamed x", "/help", "say /rename x"] {
+        assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, text).await), format!("echo: {text}"));
+    }
+}
+
+async fn the_audit_tells_of_a_command(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "!echo audited").await;
+    let log = client.call_ok("hostler/audit", json!({"channel": uris.session})).await;
+    let entry = &log["items"][0];
+    assert_eq!((&entry["who"], &entry["decision"]), (&json!(client.id), &json!("allow")), "{log:#}");
+    assert!(entry["input"].as_str().unwrap().contains("echo audited"));
+}
+
+async fn two_sessions_run_commands_side_by_side(case: ProtocolCase) {
+    let (mut one, mine) = case.connect_with_session().await;
+    let (mut two, theirs) = case.connect_with_session().await;
+    // Each waits for the other.
+    let a = one.send_message(&mine.chat, "!touch a; while [ ! -e b ]; do sleep 0.05; done").await;
+    let b = two.send_message(&theirs.chat, "!touch b; while [ ! -e a ]; do sleep 0.05; done").await;
+    one.wait_for_turn_end(&mine.chat, &a).await;
+    two.wait_for_turn_end(&theirs.chat, &b).await;
+}
+
+async fn the_agent_goes_on_after_a_command(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "one").await;
+    client.send_and_wait(&uris.chat, "!echo between").await;
+    assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "two").await), "echo: two");
+    assert_eq!(client.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 3);
+    client.assert_state_matches_host(&uris.chat).await;
+}

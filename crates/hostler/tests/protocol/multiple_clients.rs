@@ -1,0 +1,275 @@
+//! Several clients: one truth for all of them, and each only its own.
+
+use super::harness::*;
+
+area! { HostFixture::with_fake_agent();
+    everybody_hears_the_same_in_the_same_order,
+    an_echo_names_its_author_to_everybody,
+    what_the_host_says_has_no_author,
+    a_refusal_is_heard_by_the_channel_s_subscribers,
+    one_session_is_not_heard_in_another,
+    late_comers_see_what_the_others_see,
+    a_client_that_leaves_disturbs_nobody,
+    a_turn_goes_on_without_its_author,
+    two_clients_start_a_turn_and_one_of_them_wins,
+    a_hundred_titles_of_ten_clients_end_in_one,
+    an_active_client_is_set_updated_and_removed,
+    nobody_speaks_for_another,
+    removing_an_inactive_client_is_refused,
+    unsubscribing_a_session_ends_the_activity_in_it,
+    an_active_client_that_comes_back_elsewhere_is_gone,
+    tools_of_a_client_are_kept_and_not_run,
+    a_malformed_active_client_is_refused,
+    a_wish_without_a_subscription_is_carried_out,
+    wishes_of_one_client_are_answered_in_their_order,
+    a_wish_for_an_unknown_session_is_ignored,
+}
+
+fn title(title: &str) -> Value {
+    json!({"type": "session/titleChanged", "title": title})
+}
+
+async fn everybody_hears_the_same_in_the_same_order(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let (mut two, mut three) = (case.connect_to_session(&uris).await, case.connect_to_session(&uris).await);
+    let turn = one.send_message(&uris.chat, "deltas 100").await;
+    two.dispatch_accepted(&uris.session, title("Two")).await;
+    three.dispatch_accepted(&uris.session, title("Three")).await;
+    for client in [&mut one, &mut two, &mut three] {
+        client.wait_for_turn_end(&uris.chat, &turn).await;
+        client.assert_state_matches_host(&uris.chat).await;
+        client.assert_state_matches_host(&uris.session).await;
+    }
+    assert_eq!(one.received_envelopes(&uris.chat), two.received_envelopes(&uris.chat));
+    assert_eq!(one.received_envelopes(&uris.chat), three.received_envelopes(&uris.chat));
+}
+
+async fn an_echo_names_its_author_to_everybody(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    one.dispatch_accepted(&uris.session, title("x")).await;
+    let heard = two.wait_for_envelope(&uris.session, "session/titleChanged").await;
+    assert_eq!(heard["origin"], json!({"clientId": one.id, "clientSeq": one.seq}));
+}
+
+async fn what_the_host_says_has_no_author(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_and_wait(&uris.chat, "deltas 3").await;
+    for envelope in client.received_envelopes(&uris.chat) {
+        let mine = envelope["action"]["type"] == "chat/turnStarted";
+        assert_eq!(envelope.get("origin").is_some(), mine, "{envelope:#}");
+    }
+}
+
+async fn a_refusal_is_heard_by_the_channel_s_subscribers(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let reason = one.dispatch_rejected(&uris.session, title("")).await;
+    let refused = |message: &Value| message["params"].get("rejectionReason").is_some();
+    let envelope = two.wait_for(refused).await["params"].take();
+    assert_eq!((&envelope["rejectionReason"], &envelope["origin"]["clientId"]), (&json!(reason), &json!(one.id)));
+    two.assert_state_matches_host(&uris.session).await;
+}
+
+async fn one_session_is_not_heard_in_another(case: ProtocolCase) {
+    let (mut one, mine) = case.connect_with_session().await;
+    let (mut two, theirs) = case.connect_with_session().await;
+    let (a, b) = (one.send_message(&mine.chat, "deltas 20").await, two.send_message(&theirs.chat, "deltas 20").await);
+    one.wait_for_turn_end(&mine.chat, &a).await;
+    two.wait_for_turn_end(&theirs.chat, &b).await;
+    assert_eq!(one.received_envelopes(&theirs.chat).len() + one.received_envelopes(&theirs.session).len(), 0);
+    assert_eq!(two.received_envelopes(&mine.chat).len() + two.received_envelopes(&mine.session).len(), 0);
+}
+
+async fn late_comers_see_what_the_others_see(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let turn = one.send_message(&uris.chat, "slow").await;
+    one.wait_for_action(&uris.chat, "chat/delta").await;
+    let mut late = case.connect_to_session(&uris).await;
+    one.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+    late.wait_for_turn_end(&uris.chat, &turn).await;
+    late.assert_state_matches_host(&uris.chat).await;
+    one.assert_state_matches_host(&uris.chat).await;
+    assert_eq!(one.subscribe(&uris.chat).await, late.subscribe(&uris.chat).await);
+}
+
+async fn a_client_that_leaves_disturbs_nobody(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let turn = one.send_message(&uris.chat, "deltas 300").await;
+    for _ in 0..5 {
+        drop(case.connect_to_session(&uris).await);
+    }
+    one.wait_for_turn_end(&uris.chat, &turn).await;
+    one.assert_state_matches_host(&uris.chat).await;
+}
+
+async fn a_turn_goes_on_without_its_author(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let turn = one.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
+    one.wait_for_action(&uris.chat, "chat/delta").await;
+    drop(one);
+    case.write_file("go", "");
+    assert_eq!(two.wait_for_turn_end(&uris.chat, &turn).await["type"], "chat/turnComplete");
+}
+
+async fn two_clients_start_a_turn_and_one_of_them_wins(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_started_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let (mine, theirs) = (turn_started_action("hang"), turn_started_action("hang"));
+    let (a, b) = (one.dispatch(&uris.chat, mine.clone()).await, two.dispatch(&uris.chat, theirs.clone()).await);
+    let (a, b) = (one.wait_for_echo(a).await, two.wait_for_echo(b).await);
+    let refused = [&a, &b].iter().filter(|envelope| envelope.get("rejectionReason").is_some()).count();
+    assert_eq!(refused, 1, "{a:#} {b:#}");
+    let winner = if a.get("rejectionReason").is_none() { mine } else { theirs };
+    assert_eq!(two.subscribe(&uris.chat).await["activeTurn"]["id"], winner["turnId"]);
+    one.dispatch_accepted(&uris.chat, turn_cancelled_action(winner["turnId"].as_str().unwrap())).await;
+}
+
+async fn a_hundred_titles_of_ten_clients_end_in_one(case: ProtocolCase) {
+    let (mut watcher, uris) = case.connect_with_started_session().await;
+    let mut writers = Vec::new();
+    for number in 0..10 {
+        let (case, uris) = (case.clone(), uris.clone());
+        writers.push(tokio::spawn(async move {
+            let mut client = case.connect_to_session(&uris).await;
+            for round in 0..10 {
+                client.dispatch_accepted(&uris.session, title(&format!("{number}-{round}"))).await;
+            }
+            client.assert_state_matches_host(&uris.session).await;
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    watcher.assert_state_matches_host(&uris.session).await;
+    let titles =
+        watcher.received_envelopes(&uris.session).into_iter().filter(|e| e["action"]["type"] == "session/titleChanged");
+    assert!(titles.filter(|envelope| envelope.get("origin").is_some()).count() == 100, "each of them is heard once");
+}
+
+fn active(id: &str, name: &str) -> Value {
+    json!({"type": "session/activeClientSet", "activeClient": {"clientId": id, "displayName": name, "tools": []}})
+}
+
+fn inactive(id: &str) -> Value {
+    json!({"type": "session/activeClientRemoved", "clientId": id})
+}
+
+async fn actives(client: &mut RecordingClient, session: &str) -> Vec<Value> {
+    client.subscribe(session).await["activeClients"].as_array().unwrap().clone()
+}
+
+async fn an_active_client_is_set_updated_and_removed(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let id = client.id.clone();
+    client.dispatch_accepted(&uris.session, active(&id, "One")).await;
+    client.dispatch_accepted(&uris.session, active(&id, "Two")).await;
+    let now = actives(&mut client, &uris.session).await;
+    assert_eq!((now.len(), &now[0]["displayName"]), (1, &json!("Two")));
+    client.dispatch_accepted(&uris.session, inactive(&id)).await;
+    assert_eq!(actives(&mut client, &uris.session).await, [] as [Value; 0]);
+    client.assert_state_matches_host(&uris.session).await;
+}
+
+async fn nobody_speaks_for_another(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let id = one.id.clone();
+    one.dispatch_accepted(&uris.session, active(&id, "One")).await;
+    two.dispatch_rejected(&uris.session, active(&id, "Forged")).await;
+    two.dispatch_rejected(&uris.session, inactive(&id)).await;
+    assert_eq!(actives(&mut one, &uris.session).await[0]["displayName"], "One");
+}
+
+async fn removing_an_inactive_client_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let id = client.id.clone();
+    client.dispatch_rejected(&uris.session, inactive(&id)).await;
+}
+
+async fn unsubscribing_a_session_ends_the_activity_in_it(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let id = one.id.clone();
+    one.dispatch_accepted(&uris.session, active(&id, "One")).await;
+    one.unsubscribe(&uris.session).await;
+    assert_eq!(two.wait_for_action(&uris.session, "session/activeClientRemoved").await["clientId"], one.id);
+    two.assert_state_matches_host(&uris.session).await;
+}
+
+async fn an_active_client_that_comes_back_elsewhere_is_gone(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let id = one.id.clone();
+    one.dispatch_accepted(&uris.session, active(&id, "One")).await;
+    drop(one);
+    // A connection that is still there may be the one that hears the session, so its end has to be noticed first.
+    loop {
+        let mut back = case.connect_uninitialized().await;
+        back.id = id.clone();
+        let params = json!({"clientId": id, "lastSeenServerSeq": 0, "subscriptions": [ROOT]});
+        back.call_ok("reconnect", params).await;
+        if actives(&mut two, &uris.session).await.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(two.wait_for_action(&uris.session, "session/activeClientRemoved").await["clientId"], id);
+}
+
+async fn tools_of_a_client_are_kept_and_not_run(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut wish = active(&client.id, "One");
+    wish["activeClient"]["tools"] =
+        json!([{"name": "editor_open", "description": "opens", "inputSchema": {"type": "object"}}]);
+    client.dispatch_accepted(&uris.session, wish.clone()).await;
+    assert_eq!(actives(&mut client, &uris.session).await[0]["tools"], wish["activeClient"]["tools"]);
+    let turn = client.send_and_wait(&uris.chat, "hello").await;
+    assert_eq!(turn["state"], "complete");
+}
+
+async fn a_malformed_active_client_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    for active in [json!({}), json!({"clientId": client.id}), json!(7), json!({"clientId": client.id, "tools": 7})] {
+        client
+            .dispatch_rejected(&uris.session, json!({"type": "session/activeClientSet", "activeClient": active}))
+            .await;
+    }
+    assert_eq!(actives(&mut client, &uris.session).await, [] as [Value; 0]);
+}
+
+async fn a_wish_without_a_subscription_is_carried_out(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_client().await;
+    two.dispatch(&uris.session, title("From afar")).await;
+    assert_eq!(one.wait_for_action(&uris.session, "session/titleChanged").await["title"], "From afar");
+}
+
+async fn wishes_of_one_client_are_answered_in_their_order(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let mut last = 0;
+    for number in 0..200 {
+        let wish = if number % 3 == 2 { title("") } else { title(&number.to_string()) };
+        last = client.dispatch(&uris.session, wish).await;
+    }
+    client.wait_for_echo(last).await;
+    let origins: Vec<_> = client
+        .received_envelopes(&uris.session)
+        .iter()
+        .filter_map(|envelope| envelope["origin"]["clientSeq"].as_i64())
+        .collect();
+    assert_eq!(origins.len(), 200);
+    assert!(origins.windows(2).all(|pair| pair[0] < pair[1]), "{origins:?}");
+}
+
+async fn a_wish_for_an_unknown_session_is_ignored(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let nobody = CaseUris::random();
+    client.dispatch(&nobody.session, title("x")).await;
+    client.dispatch(&nobody.chat, turn_started_action("hello")).await;
+    client.dispatch("nonsense", title("x")).await;
+    client.dispatch_accepted(&uris.session, title("still here")).await;
+    let envelopes = client.received.iter().filter(|message| message["method"] == "action");
+    let strange = envelopes.filter(|message| message["params"]["channel"] == nobody.session);
+    assert_eq!(strange.count(), 0);
+}

@@ -1,0 +1,338 @@
+//! Coming back: replay, snapshots, strangers, and wishes that are said twice.
+
+use super::harness::*;
+
+area! { HostFixture::with_fake_agent();
+    a_stranger_is_not_found_and_may_initialize,
+    what_was_missed_is_replayed_as_it_was_sent,
+    nothing_missed_is_an_empty_replay,
+    the_own_echoes_are_replayed_too,
+    refusals_are_replayed_too,
+    only_the_channels_that_are_named_are_replayed,
+    what_is_new_follows_the_replay,
+    channels_that_are_gone_are_named_as_missing,
+    numbers_from_the_future_get_snapshots,
+    a_number_of_another_life_gets_a_snapshot_that_is_true,
+    negative_numbers_do_no_harm,
+    the_channel_may_be_left_out,
+    a_failed_reconnect_leaves_the_socket_open,
+    reconnect_after_initialize_is_refused,
+    malformed_reconnects_are_invalid,
+    replay_and_snapshot_lead_to_the_same_state,
+    a_client_that_vanished_in_mid_stream_misses_no_character,
+    the_version_is_remembered,
+    a_repeated_wish_has_no_second_effect,
+    a_repeated_wish_is_answered_by_its_first_envelope,
+    the_same_number_with_another_wish_is_another_wish,
+    notifications_are_not_replayed,
+    an_older_socket_of_the_same_client_may_linger,
+    subscriptions_that_are_not_named_are_forgotten,
+    annotations_are_replayed_like_the_rest,
+}
+
+fn back(client: &RecordingClient, seen: i64, channels: &[&str]) -> Value {
+    json!({"channel": ROOT, "clientId": client.id, "lastSeenServerSeq": seen, "subscriptions": channels})
+}
+
+/// The number that a client saw last.
+fn seen(client: &RecordingClient) -> i64 {
+    client.received.iter().filter_map(|message| message["params"]["serverSeq"].as_i64()).max().unwrap_or(0)
+}
+
+/// The same client on another connection.
+async fn again(case: &ProtocolCase, client: &RecordingClient) -> RecordingClient {
+    let mut next = case.connect_uninitialized().await;
+    next.id = client.id.clone();
+    next.seq = client.seq;
+    next
+}
+
+/// A session, a client that heard its beginning and has gone, and one that is still there.
+async fn parted(case: &ProtocolCase) -> (RecordingClient, RecordingClient, CaseUris) {
+    let (mut gone, uris) = case.connect_with_started_session().await;
+    let there = case.connect_to_session(&uris).await;
+    gone.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Parted"})).await;
+    (gone, there, uris)
+}
+
+async fn a_stranger_is_not_found_and_may_initialize(case: ProtocolCase) {
+    let mut client = case.connect_uninitialized().await;
+    let params = back(&client, 0, &[ROOT]);
+    assert_eq!(client.call_error_code("reconnect", params).await, -32008);
+    client.initialize(&[ROOT]).await;
+    client.call_ok("listSessions", json!({})).await;
+}
+
+async fn what_was_missed_is_replayed_as_it_was_sent(case: ProtocolCase) {
+    let (gone, mut there, uris) = parted(&case).await;
+    let mark = there.dispatch_accepted(&uris.session, json!({"type": "session/isReadChanged", "isRead": true})).await;
+    there.send_and_wait(&uris.chat, "deltas 30").await;
+    let mut client = again(&case, &gone).await;
+    let params = back(&gone, mark["serverSeq"].as_i64().unwrap() - 1, &[&uris.session, &uris.chat]);
+    let answer = client.call_ok("reconnect", params).await;
+    assert_eq!((&answer["type"], &answer["missing"]), (&json!("replay"), &json!([])));
+    let from = mark["serverSeq"].as_i64().unwrap();
+    let mut expected: Vec<_> = [there.received_envelopes(&uris.session), there.received_envelopes(&uris.chat)].concat();
+    expected.retain(|envelope| envelope["serverSeq"].as_i64().unwrap() >= from);
+    expected.sort_by_key(|envelope| envelope["serverSeq"].as_i64());
+    assert_eq!(answer["actions"].as_array().unwrap(), &expected);
+}
+
+async fn nothing_missed_is_an_empty_replay(case: ProtocolCase) {
+    let (gone, _there, uris) = parted(&case).await;
+    let mut client = again(&case, &gone).await;
+    let params = back(&gone, seen(&gone), &[&uris.session]);
+    let answer = client.call_ok("reconnect", params).await;
+    assert_eq!(answer, json!({"type": "replay", "actions": [], "missing": []}));
+}
+
+async fn the_own_echoes_are_replayed_too(case: ProtocolCase) {
+    let (mut gone, _there, uris) = parted(&case).await;
+    let before = seen(&gone);
+    let echo = gone.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Mine"})).await;
+    let mut client = again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", back(&gone, before, &[&uris.session])).await;
+    assert_eq!(answer["actions"], json!([echo]));
+    assert_eq!(answer["actions"][0]["origin"], json!({"clientId": gone.id, "clientSeq": gone.seq}));
+}
+
+async fn refusals_are_replayed_too(case: ProtocolCase) {
+    let (mut gone, _there, uris) = parted(&case).await;
+    let before = seen(&gone);
+    gone.dispatch_rejected(&uris.session, json!({"type": "session/titleChanged", "title": ""})).await;
+    let mut client = again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", back(&gone, before, &[&uris.session])).await;
+    assert_readable_sentence(&answer["actions"][0]["rejectionReason"]);
+}
+
+async fn only_the_channels_that_are_named_are_replayed(case: ProtocolCase) {
+    let (gone, mut there, uris) = parted(&case).await;
+    let before = seen(&gone);
+    there.send_and_wait(&uris.chat, "deltas 3").await;
+    there.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "x"})).await;
+    let mut client = again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", back(&gone, before, &[&uris.session])).await;
+    let actions = answer["actions"].as_array().unwrap();
+    assert!(!actions.is_empty() && actions.iter().all(|envelope| envelope["channel"] == uris.session), "{answer:#}");
+}
+
+async fn what_is_new_follows_the_replay(case: ProtocolCase) {
+    let (gone, mut there, uris) = parted(&case).await;
+    let before = seen(&gone);
+    let turn = there.send_message(&uris.chat, "deltas 400").await;
+    let mut client = again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", back(&gone, before, &[&uris.chat])).await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
+    there.wait_for_turn_end(&uris.chat, &turn).await;
+    let mut all: Vec<_> = answer["actions"].as_array().unwrap().clone();
+    all.extend(client.received_envelopes(&uris.chat));
+    let mut expected = there.received_envelopes(&uris.chat);
+    expected.retain(|envelope| envelope["serverSeq"].as_i64().unwrap() > before);
+    assert_eq!(all, expected, "nothing is missing and nothing comes twice");
+}
+
+async fn channels_that_are_gone_are_named_as_missing(case: ProtocolCase) {
+    let (gone, _there, uris) = parted(&case).await;
+    let mut client = again(&case, &gone).await;
+    let (unknown, chat) = (CaseUris::random().session, CaseUris::random().chat);
+    let params = back(&gone, seen(&gone), &[&unknown, &uris.session, &chat, "nonsense"]);
+    let answer = client.call_ok("reconnect", params).await;
+    let mut missing: Vec<_> = answer["missing"].as_array().unwrap().clone();
+    let mut expected = vec![json!(unknown), json!(chat), json!("nonsense")];
+    missing.sort_by_key(ToString::to_string);
+    expected.sort_by_key(ToString::to_string);
+    assert_eq!(missing, expected);
+}
+
+async fn numbers_from_the_future_get_snapshots(case: ProtocolCase) {
+    let (gone, _there, uris) = parted(&case).await;
+    let mut client = again(&case, &gone).await;
+    let params = back(&gone, 1 << 50, &[&uris.session, ROOT, &CaseUris::random().session]);
+    let answer = client.call_ok("reconnect", params).await;
+    assert_eq!((&answer["type"], answer.get("missing")), (&json!("snapshot"), None));
+    let names: Vec<_> = answer["snapshots"].as_array().unwrap().iter().map(|s| s["resource"].clone()).collect();
+    assert_eq!(names, [json!(uris.session), json!(ROOT)]);
+}
+
+async fn a_number_of_another_life_gets_a_snapshot_that_is_true(case: ProtocolCase) {
+    let (gone, mut there, uris) = parted(&case).await;
+    let mut client = again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", back(&gone, 1 << 50, &[&uris.chat])).await;
+    assert_eq!(answer["snapshots"][0]["state"], there.subscribe(&uris.chat).await);
+    there.send_and_wait(&uris.chat, "more").await;
+    client.wait_for_action(&uris.chat, "chat/turnComplete").await;
+}
+
+async fn negative_numbers_do_no_harm(case: ProtocolCase) {
+    let (gone, _there, uris) = parted(&case).await;
+    for number in [-1, i64::MIN] {
+        let mut client = again(&case, &gone).await;
+        match client.call("reconnect", back(&gone, number, &[&uris.session])).await {
+            Ok(answer) => assert!(answer["type"] == "snapshot" || answer["type"] == "replay", "{answer:#}"),
+            Err(error) => assert_eq!(error["code"], -32602),
+        }
+    }
+}
+
+async fn the_channel_may_be_left_out(case: ProtocolCase) {
+    let (gone, _there, uris) = parted(&case).await;
+    let mut client = again(&case, &gone).await;
+    let params = json!({"clientId": gone.id, "lastSeenServerSeq": seen(&gone), "subscriptions": [uris.session]});
+    assert_eq!(client.call_ok("reconnect", params).await["type"], "replay");
+}
+
+async fn a_failed_reconnect_leaves_the_socket_open(case: ProtocolCase) {
+    let mut client = case.connect_uninitialized().await;
+    for _ in 0..3 {
+        let params = back(&client, 7, &[]);
+        assert_eq!(client.call_error_code("reconnect", params).await, -32008);
+        assert_eq!(client.call_error_code("listSessions", json!({})).await, -32601, "it is not initialized by that");
+        client.call_ok("ping", json!({})).await;
+    }
+    client.initialize(&[]).await;
+}
+
+async fn reconnect_after_initialize_is_refused(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let params = back(&client, 0, &[ROOT]);
+    assert_eq!(client.call_error_code("reconnect", params).await, -32601);
+    client.call_ok("ping", json!({})).await;
+}
+
+async fn malformed_reconnects_are_invalid(case: ProtocolCase) {
+    let gone = case.connect_client().await;
+    let mut client = case.connect_uninitialized().await;
+    for params in [
+        json!({}),
+        json!({"clientId": gone.id}),
+        json!({"clientId": gone.id, "lastSeenServerSeq": "seven", "subscriptions": []}),
+        json!({"clientId": gone.id, "lastSeenServerSeq": 0, "subscriptions": ROOT}),
+        json!({"clientId": 7, "lastSeenServerSeq": 0, "subscriptions": []}),
+    ] {
+        assert_eq!(client.call_error_code("reconnect", params.clone()).await, -32602, "{params}");
+    }
+}
+
+async fn replay_and_snapshot_lead_to_the_same_state(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_started_session().await;
+    one.send_and_wait(&uris.chat, "deltas 50").await;
+    one.dispatch_accepted(&uris.chat, json!({"type": "chat/draftChanged", "draft": user_message("later")})).await;
+    // From the first snapshot and all that came, and from a snapshot of now.
+    for channel in [&uris.chat, &uris.session] {
+        one.assert_state_matches_host(channel).await;
+    }
+}
+
+async fn a_client_that_vanished_in_mid_stream_misses_no_character(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, "deltas 600").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.extend(client.received_envelopes(&uris.chat));
+        let last = all.iter().filter_map(|envelope| envelope["serverSeq"].as_i64()).max().unwrap();
+        let mut next = again(&case, &client).await;
+        drop(client);
+        let answer = next.call_ok("reconnect", back(&next, last, &[&uris.chat])).await;
+        assert_eq!(answer["type"], "replay");
+        all.extend(answer["actions"].as_array().unwrap().clone());
+        client = next;
+    }
+    if !all.iter().any(|envelope| envelope["action"]["type"] == "chat/turnComplete") {
+        client.wait_for_turn_end(&uris.chat, &turn).await;
+    }
+    all.extend(client.received_envelopes(&uris.chat));
+    let said: String = all.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
+    let expected: String = (0..600).map(|number| format!("d{number} ")).collect();
+    assert!(said.ends_with(&expected), "{said}");
+}
+
+async fn the_version_is_remembered(case: ProtocolCase) {
+    let (gone, mut there, uris) = parted(&case).await;
+    let mut client = again(&case, &gone).await;
+    client.call_ok("reconnect", back(&gone, seen(&gone), &[&uris.session])).await;
+    // Nothing of what it says or hears differs from what it was before.
+    client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Back"})).await;
+    let (mine, theirs) = (client.subscribe(&uris.session).await, there.subscribe(&uris.session).await);
+    assert_eq!(mine, theirs);
+}
+
+async fn a_repeated_wish_has_no_second_effect(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let wish = turn_started_action("hello");
+    let seq = client.dispatch(&uris.chat, wish.clone()).await;
+    client.wait_for_echo(seq).await;
+    let id = wish["turnId"].as_str().unwrap();
+    client.wait_for_turn_end(&uris.chat, id).await;
+    let mut next = again(&case, &client).await;
+    next.call_ok("reconnect", back(&client, seen(&client), &[&uris.chat])).await;
+    next.dispatch_with_seq(seq, &uris.chat, wish).await;
+    next.send_and_wait(&uris.chat, "once more").await;
+    assert_eq!(next.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 2);
+}
+
+async fn a_repeated_wish_is_answered_by_its_first_envelope(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let wish = json!({"type": "session/titleChanged", "title": "Said once"});
+    let first = client.dispatch_accepted(&uris.session, wish.clone()).await;
+    let seq = client.seq;
+    let mut next = again(&case, &client).await;
+    next.call_ok("reconnect", back(&client, seen(&client), &[&uris.session])).await;
+    next.dispatch_with_seq(seq, &uris.session, wish).await;
+    assert_eq!(next.wait_for_echo(seq).await, first, "the same number, and no new one");
+}
+
+async fn the_same_number_with_another_wish_is_another_wish(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    for title in ["One", "Two", "Three"] {
+        client.dispatch_with_seq(0, &uris.session, json!({"type": "session/titleChanged", "title": title})).await;
+    }
+    client.dispatch_accepted(&uris.session, json!({"type": "session/isReadChanged", "isRead": true})).await;
+    assert_eq!(client.subscribe(&uris.session).await["title"], "Three");
+}
+
+async fn notifications_are_not_replayed(case: ProtocolCase) {
+    let gone = case.connect_client().await;
+    let (mut there, uris) = case.connect_with_started_session().await;
+    there.wait_for_notification("root/sessionAdded", &uris.session).await;
+    let mut client = again(&case, &gone).await;
+    client.call_ok("reconnect", back(&gone, seen(&there), &[ROOT])).await;
+    client.call_ok("ping", json!({})).await;
+    let about = |message: &&Value| message["params"]["summary"]["resource"] == uris.session;
+    assert_eq!(client.received.iter().filter(about).count(), 0);
+    let list = client.call_ok("listSessions", json!({})).await;
+    assert!(list["items"].as_array().unwrap().iter().any(|item| item["resource"] == uris.session));
+}
+
+async fn an_older_socket_of_the_same_client_may_linger(case: ProtocolCase) {
+    let (mut old, _there, uris) = parted(&case).await;
+    let mut new = again(&case, &old).await;
+    new.call_ok("reconnect", back(&old, seen(&old), &[&uris.session])).await;
+    new.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "New"})).await;
+    drop(new);
+    old.seq += 1;
+    old.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Old"})).await;
+}
+
+async fn subscriptions_that_are_not_named_are_forgotten(case: ProtocolCase) {
+    let (gone, mut there, uris) = parted(&case).await;
+    let mut client = again(&case, &gone).await;
+    client.call_ok("reconnect", back(&gone, seen(&gone), &[&uris.session])).await;
+    there.send_and_wait(&uris.chat, "deltas 3").await;
+    let last = there.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Last"})).await;
+    client.wait_for(|message| message["params"]["serverSeq"] == last["serverSeq"]).await;
+    assert_eq!(client.received_envelopes(&uris.chat), [] as [Value; 0]);
+}
+
+async fn annotations_are_replayed_like_the_rest(case: ProtocolCase) {
+    let (mut gone, uris) = case.connect_with_started_session().await;
+    let channel = uris.annotations();
+    gone.subscribe(&channel).await;
+    let before = seen(&gone);
+    let annotation = json!({"id": "a1", "resource": case.uri("x"), "origin": {"session": uris.session},
+        "entries": [{"id": "e1", "text": "look"}], "resolved": false});
+    let echo = gone.dispatch_accepted(&channel, json!({"type": "annotations/set", "annotation": annotation})).await;
+    let mut client = again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", back(&gone, before, &[&channel])).await;
+    assert_eq!(answer["actions"], json!([echo]));
+}

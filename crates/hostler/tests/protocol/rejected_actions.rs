@@ -1,0 +1,378 @@
+//! Wishes that are refused: what only hosts say, what is not offered, what is malformed, what is on the wrong channel.
+//! Each comes back with a sentence, and the state is as it was.
+
+use super::harness::*;
+
+area! { HostFixture::with_fake_agent();
+    what_only_hosts_say_on_sessions,
+    what_only_hosts_say_on_chats,
+    what_is_not_offered_on_sessions,
+    what_is_not_offered_on_chats,
+    session_actions_without_their_payload,
+    chat_actions_without_their_payload,
+    session_actions_on_chats,
+    chat_actions_on_sessions,
+    chat_and_session_actions_on_the_root,
+    root_actions_elsewhere,
+    actions_from_the_future,
+    actions_of_channels_that_are_not_there,
+    payloads_of_the_wrong_type,
+    a_dispatch_without_a_type_is_dropped,
+    a_dispatch_without_a_number_is_dropped,
+    a_dispatch_without_a_channel_is_dropped,
+    a_fractional_client_number_is_taken,
+    a_refusal_names_what_was_wished,
+    a_refusal_is_no_change_for_anybody,
+    many_refusals_in_a_row_are_all_answered,
+    an_oversized_action_is_refused,
+}
+
+/// Nothing of a session has changed.
+async fn untouched(case: &ProtocolCase, wishes: impl Fn(&CaseUris) -> Vec<(String, Value)>) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    // The list of the session is told a moment later.
+    let mut before = Vec::new();
+    for channel in [&uris.session, &uris.chat] {
+        before.push(client.subscribe(channel).await);
+    }
+    for (channel, action) in wishes(&uris) {
+        client.dispatch_rejected(&channel, action).await;
+    }
+    for (channel, before) in [&uris.session, &uris.chat].into_iter().zip(before) {
+        assert_eq!(client.subscribe(channel).await, before);
+        client.assert_state_matches_host(channel).await;
+    }
+}
+
+fn on(channel: &str, types: &[&str]) -> Vec<(String, Value)> {
+    types.iter().map(|name| (channel.to_owned(), json!({"type": name}))).collect()
+}
+
+async fn what_only_hosts_say_on_sessions(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let mut wishes = on(
+            &uris.session,
+            &[
+                "session/ready",
+                "session/creationFailed",
+                "session/chatAdded",
+                "session/chatRemoved",
+                "session/chatUpdated",
+                "session/chatsReordered",
+                "session/defaultChatChanged",
+                "session/serverToolsChanged",
+                "session/inputNeededSet",
+                "session/inputNeededRemoved",
+                "session/customizationsChanged",
+                "session/customizationUpdated",
+                "session/customizationRemoved",
+                "session/mcpServerStateChanged",
+                "session/activityChanged",
+                "session/changesetsChanged",
+                "session/metaChanged",
+            ],
+        );
+        let error = json!({"errorType": "x", "message": "forged"});
+        wishes.push((uris.session.clone(), json!({"type": "session/creationFailed", "error": error})));
+        wishes.push((uris.session.clone(), json!({"type": "session/metaChanged", "_meta": {"hostler": {}}})));
+        wishes.push((uris.session.clone(), json!({"type": "session/chatRemoved", "chat": uris.chat})));
+        wishes
+    })
+    .await;
+}
+
+async fn what_only_hosts_say_on_chats(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let mut wishes = on(
+            &uris.chat,
+            &[
+                "chat/responsePart",
+                "chat/delta",
+                "chat/reasoning",
+                "chat/usage",
+                "chat/turnComplete",
+                "chat/error",
+                "chat/toolCallStart",
+                "chat/toolCallDelta",
+                "chat/toolCallReady",
+                "chat/toolCallAuthRequired",
+                "chat/toolCallAuthResolved",
+                "chat/inputRequested",
+                "chat/turnsLoaded",
+                "chat/activityChanged",
+                "chat/movableChanged",
+                "chat/changesetsChanged",
+                "chat/backgroundWorkSet",
+                "chat/backgroundWorkRemoved",
+                "chat/canvasesChanged",
+            ],
+        );
+        wishes.push((uris.chat.clone(), json!({"type": "chat/turnsLoaded", "turns": []})));
+        wishes.push((uris.chat.clone(), json!({"type": "chat/turnComplete", "turnId": "t", "duration": 1})));
+        wishes
+    })
+    .await;
+}
+
+async fn what_is_not_offered_on_sessions(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let directory = "file:///tmp";
+        let wishes = [
+            json!({"type": "session/customizationToggled", "id": "x", "enablement": []}),
+            json!({"type": "session/mcpServerStartRequested", "id": "x"}),
+            json!({"type": "session/mcpServerStopRequested", "id": "x"}),
+            json!({"type": "session/mcpServerBackgroundRequested", "id": "x"}),
+            json!({"type": "session/workingDirectoryReplaced", "directory": directory, "replacement": directory}),
+        ];
+        wishes.map(|wish| (uris.session.clone(), wish)).to_vec()
+    })
+    .await;
+}
+
+async fn what_is_not_offered_on_chats(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let wishes = [
+            json!({"type": "chat/truncated"}),
+            json!({"type": "chat/truncated", "turnId": "t"}),
+            json!({"type": "chat/workingDirectorySet", "directory": "file:///tmp"}),
+            json!({"type": "chat/workingDirectoryRemoved", "directory": "file:///tmp"}),
+            json!({"type": "chat/toolCallResultConfirmed", "turnId": "t", "toolCallId": "c", "approved": true}),
+            json!({"type": "chat/toolCallContentChanged", "turnId": "t", "toolCallId": "c", "content": []}),
+        ];
+        wishes.map(|wish| (uris.chat.clone(), wish)).to_vec()
+    })
+    .await;
+}
+
+async fn session_actions_without_their_payload(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        on(
+            &uris.session,
+            &[
+                "session/titleChanged",
+                "session/activeClientSet",
+                "session/activeClientRemoved",
+                "session/workingDirectorySet",
+                "session/workingDirectoryRemoved",
+                "session/isReadChanged",
+                "session/isArchivedChanged",
+                "session/configChanged",
+            ],
+        )
+    })
+    .await;
+}
+
+async fn chat_actions_without_their_payload(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        on(
+            &uris.chat,
+            &[
+                "chat/turnStarted",
+                "chat/turnCancelled",
+                "chat/turnResume",
+                "chat/toolCallConfirmed",
+                "chat/inputAnswerChanged",
+                "chat/inputCompleted",
+                "chat/pendingMessageSet",
+                "chat/pendingMessageRemoved",
+                "chat/queuedMessagesReordered",
+                "chat/isReadChanged",
+                "chat/isArchivedChanged",
+            ],
+        )
+    })
+    .await;
+}
+
+async fn session_actions_on_chats(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let wishes = [
+            json!({"type": "session/isReadChanged", "isRead": true}),
+            json!({"type": "session/isArchivedChanged", "isArchived": true}),
+            json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}}),
+            json!({"type": "session/activeClientRemoved", "clientId": "x"}),
+        ];
+        wishes.map(|wish| (uris.chat.clone(), wish)).to_vec()
+    })
+    .await;
+}
+
+async fn chat_actions_on_sessions(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let wishes = [
+            turn_started_action("hello"),
+            turn_cancelled_action("t"),
+            pending_message_action("queued", "q", "x"),
+            json!({"type": "chat/draftChanged", "draft": user_message("x")}),
+            json!({"type": "chat/isReadChanged", "isRead": true}),
+        ];
+        wishes.map(|wish| (uris.session.clone(), wish)).to_vec()
+    })
+    .await;
+}
+
+async fn chat_and_session_actions_on_the_root(case: ProtocolCase) {
+    untouched(&case, |_| {
+        let wishes = [
+            turn_started_action("hello"),
+            json!({"type": "session/titleChanged", "title": "x"}),
+            json!({"type": "session/ready"}),
+        ];
+        wishes.map(|wish| (ROOT.to_owned(), wish)).to_vec()
+    })
+    .await;
+}
+
+async fn root_actions_elsewhere(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let wish = json!({"type": "root/configChanged", "config": {"x": 1}});
+        vec![(uris.session.clone(), wish.clone()), (uris.chat.clone(), wish)]
+    })
+    .await;
+}
+
+async fn actions_from_the_future(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let names = ["session/fromTheFuture", "chat/fromTheFuture", "nonsense", "", "chat/", "Chat/TurnStarted", "🐎"];
+        [on(&uris.session, &names), on(&uris.chat, &names)].concat()
+    })
+    .await;
+}
+
+async fn actions_of_channels_that_are_not_there(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        on(
+            &uris.session,
+            &[
+                "changeset/filesReviewChanged",
+                "canvas/stateChanged",
+                "automation/createRequested",
+                "automationRun/cancelRequested",
+                "terminal/input",
+                "resourceWatch/changed",
+            ],
+        )
+    })
+    .await;
+}
+
+async fn payloads_of_the_wrong_type(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let mut wishes = Vec::new();
+        for bad in [json!(7), json!([]), json!({}), json!(null)] {
+            wishes.push((uris.session.clone(), json!({"type": "session/titleChanged", "title": bad})));
+            wishes.push((uris.chat.clone(), json!({"type": "chat/turnCancelled", "turnId": bad, "duration": 1})));
+            let mut wish = turn_started_action("x");
+            wish["turnId"] = bad.clone();
+            wishes.push((uris.chat.clone(), wish));
+            let mut wish = turn_started_action("x");
+            wish["message"] = bad.clone();
+            wishes.push((uris.chat.clone(), wish));
+            let mut wish = turn_started_action("x");
+            wish["message"]["text"] = bad;
+            wishes.push((uris.chat.clone(), wish));
+        }
+        wishes.push((uris.chat.clone(), json!({"type": "chat/queuedMessagesReordered", "order": "q"})));
+        wishes
+    })
+    .await;
+}
+
+/// Dispatches that cannot be answered leave no trace.
+async fn dropped(case: &ProtocolCase, broken: impl Fn(&CaseUris) -> Vec<Value>) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let before = client.subscribe(&uris.session).await;
+    for params in broken(&uris) {
+        client.notify("dispatchAction", params).await;
+    }
+    client.dispatch_rejected(&uris.session, json!({"type": "session/titleChanged", "title": ""})).await;
+    assert_eq!(client.subscribe(&uris.session).await, before);
+}
+
+async fn a_dispatch_without_a_type_is_dropped(case: ProtocolCase) {
+    dropped(&case, |uris| {
+        let with = |action: Value| json!({"channel": uris.session, "clientSeq": 90, "action": action});
+        vec![with(json!({})), with(json!({"type": 7})), with(json!(null)), with(json!("x")), with(json!([]))]
+    })
+    .await;
+}
+
+async fn a_dispatch_without_a_number_is_dropped(case: ProtocolCase) {
+    dropped(&case, |uris| {
+        let action = json!({"type": "session/titleChanged", "title": "unnumbered"});
+        let with = |seq: Value| json!({"channel": uris.session, "clientSeq": seq, "action": action});
+        vec![with(json!("x")), with(json!(null)), json!({"channel": uris.session, "action": action})]
+    })
+    .await;
+}
+
+async fn a_dispatch_without_a_channel_is_dropped(case: ProtocolCase) {
+    dropped(&case, |_| {
+        let action = json!({"type": "session/titleChanged", "title": "lost"});
+        vec![
+            json!({"clientSeq": 90, "action": action}),
+            json!({"channel": 7, "clientSeq": 90, "action": action}),
+            json!(null),
+            json!([1, 2]),
+            json!("x"),
+        ]
+    })
+    .await;
+}
+
+async fn a_fractional_client_number_is_taken(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let action = json!({"type": "session/titleChanged", "title": "Whole"});
+    client.notify("dispatchAction", json!({"channel": uris.session, "clientSeq": 500.0, "action": action})).await;
+    assert_eq!(client.wait_for_echo(500).await["action"]["title"], "Whole");
+}
+
+async fn a_refusal_names_what_was_wished(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let wish = json!({"type": "chat/turnCancelled", "turnId": "t-42", "duration": 5});
+    let seq = client.dispatch(&uris.chat, wish.clone()).await;
+    let envelope = client.wait_for_echo(seq).await;
+    assert_eq!(envelope["action"], wish, "so that its author can take it back");
+    assert_eq!(envelope["origin"], json!({"clientId": client.id, "clientSeq": seq}));
+    let unknown = json!({"type": "chat/fromTheFuture", "deep": {"er": [1]}});
+    let seq = client.dispatch(&uris.chat, unknown.clone()).await;
+    assert_eq!(client.wait_for_echo(seq).await["action"], unknown);
+}
+
+async fn a_refusal_is_no_change_for_anybody(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let mut other = case.connect_to_session(&uris).await;
+    client.dispatch_rejected(&uris.chat, turn_cancelled_action("t")).await;
+    client.dispatch_rejected(&uris.session, json!({"type": "session/titleChanged", "title": ""})).await;
+    for channel in [&uris.session, &uris.chat] {
+        other.assert_state_matches_host(channel).await;
+    }
+}
+
+async fn many_refusals_in_a_row_are_all_answered(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let mut seqs = Vec::new();
+    for number in 0..300 {
+        seqs.push(client.dispatch(&uris.chat, turn_cancelled_action(&number.to_string())).await);
+    }
+    for seq in seqs {
+        assert_readable_sentence(&client.wait_for_echo(seq).await["rejectionReason"]);
+    }
+}
+
+async fn an_oversized_action_is_refused(case: ProtocolCase) {
+    untouched(&case, |uris| {
+        let long = "x".repeat(1_100_000);
+        let mut meta = turn_started_action("x");
+        meta["message"]["_meta"] = json!({"x": "y".repeat(70_000)});
+        let ids: Vec<_> = (0..1001).map(|number| number.to_string()).collect();
+        vec![
+            (uris.chat.clone(), turn_started_action(&long)),
+            (uris.chat.clone(), pending_message_action("queued", "q", &long)),
+            (uris.chat.clone(), meta),
+            (uris.chat.clone(), json!({"type": "chat/queuedMessagesReordered", "order": ids})),
+        ]
+    })
+    .await;
+}

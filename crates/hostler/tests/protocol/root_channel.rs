@@ -1,0 +1,311 @@
+//! The root: its state, the list of sessions, and what is told about them.
+
+use std::time::Duration;
+
+use super::harness::*;
+use crate::common::TEST_TIMEOUT;
+
+area! { HostFixture::with_fake_agent();
+    the_root_offers_an_agent_with_models,
+    a_provider_is_a_legal_scheme,
+    no_sign_in_is_asked_for,
+    several_chats_are_not_advertised,
+    a_session_is_listed_once_it_has_begun,
+    a_line_of_the_list_is_complete,
+    the_list_is_newest_first,
+    a_new_session_is_announced_with_its_whole_line,
+    a_session_is_announced_once,
+    changes_name_only_what_may_change,
+    a_title_reaches_the_list,
+    flags_reach_the_list,
+    status_reaches_the_list_while_a_turn_runs_and_after_it,
+    a_disposed_session_leaves_the_list,
+    nobody_can_dispatch_what_hosts_say_about_the_root,
+    the_root_s_configuration_is_published,
+    a_value_of_the_root_reaches_everybody,
+    values_of_a_client_s_own_are_kept,
+    an_unchanged_value_is_answered_too,
+    values_are_replaced_as_a_whole_where_that_is_said,
+    the_burst_of_an_editor_with_repeated_numbers_is_taken,
+    too_much_configuration_is_refused,
+    malformed_configuration_is_refused,
+}
+
+async fn root(client: &mut RecordingClient) -> Value {
+    client.subscribe(ROOT).await
+}
+
+async fn listed(client: &mut RecordingClient) -> Vec<Value> {
+    client.call_ok("listSessions", json!({"channel": ROOT})).await["items"].as_array().unwrap().clone()
+}
+
+async fn line(client: &mut RecordingClient, session: &str) -> Option<Value> {
+    listed(client).await.into_iter().find(|item| item["resource"] == session)
+}
+
+/// Waits until a line of the list says so; it follows a moment later.
+async fn told(client: &mut RecordingClient, session: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    let about = |message: &Value| {
+        message["method"] == "root/sessionSummaryChanged"
+            && message["params"]["session"] == session
+            && fits(&message["params"]["changes"])
+    };
+    client.wait_for(about).await["params"]["changes"].take()
+}
+
+async fn the_root_offers_an_agent_with_models(case: ProtocolCase) {
+    let state = root(&mut case.connect_client().await).await;
+    let agent = &state["agents"][0];
+    assert_eq!(agent["provider"], "claude");
+    for text in ["displayName", "description"] {
+        assert!(!agent[text].as_str().unwrap().is_empty(), "{agent:#}");
+    }
+    let models = agent["models"].as_array().unwrap();
+    assert!(!models.is_empty());
+    for model in models {
+        assert!(model["id"].is_string() && model["name"].is_string() && model["provider"] == "claude", "{model:#}");
+    }
+}
+
+async fn a_provider_is_a_legal_scheme(case: ProtocolCase) {
+    let state = root(&mut case.connect_client().await).await;
+    for agent in state["agents"].as_array().unwrap() {
+        let provider = agent["provider"].as_str().unwrap();
+        assert!(provider.starts_with(|c: char| c.is_ascii_lowercase()), "{provider}");
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c);
+        assert!(provider.chars().all(legal), "{provider}");
+    }
+}
+
+async fn no_sign_in_is_asked_for(case: ProtocolCase) {
+    let state = root(&mut case.connect_client().await).await;
+    assert!(state["agents"].as_array().unwrap().iter().all(|agent| agent.get("protectedResources").is_none()));
+}
+
+async fn several_chats_are_not_advertised(case: ProtocolCase) {
+    let state = root(&mut case.connect_client().await).await;
+    for agent in state["agents"].as_array().unwrap() {
+        assert_eq!(agent["capabilities"].get("multipleChats"), None, "{agent:#}");
+    }
+}
+
+async fn a_session_is_listed_once_it_has_begun(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    assert_eq!(line(&mut client, &uris.session).await, None, "provisional");
+    client.send_and_wait(&uris.chat, "hello").await;
+    assert!(line(&mut client, &uris.session).await.is_some());
+}
+
+async fn a_line_of_the_list_is_complete(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let line = line(&mut client, &uris.session).await.unwrap();
+    assert_eq!((&line["provider"], &line["defaultChat"]), (&json!("claude"), &json!(uris.chat)));
+    assert_eq!(line["title"], "hello");
+    assert_eq!(line["workingDirectories"], json!([case.uri("").trim_end_matches('/')]));
+    for time in ["createdAt", "modifiedAt"] {
+        let text = line[time].as_str().unwrap();
+        assert!(text.len() == 24 && text.ends_with('Z') && text.contains('.'), "{time}: {text}");
+    }
+    assert!(line["status"].is_u64());
+}
+
+async fn the_list_is_newest_first(case: ProtocolCase) {
+    let (mut client, one) = case.connect_with_started_session().await;
+    let two = client.create_session(&case.dir).await;
+    let later = |seconds: i64| {
+        let mut turn = turn_started_action("hello");
+        turn["startedAt"] = json!(format!("2031-01-01T00:00:{seconds:02}.000Z"));
+        turn
+    };
+    for (uris, seconds) in [(&one, 10), (&two, 20), (&one, 30)] {
+        let turn = later(seconds);
+        let id = turn["turnId"].as_str().unwrap().to_owned();
+        client.dispatch_accepted(&uris.chat, turn).await;
+        client.wait_for_turn_end(&uris.chat, &id).await;
+        let items = listed(&mut client).await;
+        let place = |uris: &CaseUris| items.iter().position(|item| item["resource"] == uris.session).unwrap();
+        let (this, that) = if uris.session == one.session { (&one, &two) } else { (&two, &one) };
+        if items.iter().any(|item| item["resource"] == that.session) {
+            assert!(place(this) < place(that), "{items:#?}");
+        }
+    }
+}
+
+async fn a_new_session_is_announced_with_its_whole_line(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    client.send_message(&uris.chat, "hello").await;
+    let added = client.wait_for_notification("root/sessionAdded", &uris.session).await;
+    assert_eq!(added["channel"], ROOT);
+    let summary = &added["summary"];
+    assert_eq!((&summary["provider"], &summary["defaultChat"]), (&json!("claude"), &json!(uris.chat)));
+    assert!(summary["createdAt"].is_string() && summary["status"].is_u64() && summary["title"].is_string());
+}
+
+async fn a_session_is_announced_once(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    client.send_and_wait(&uris.chat, "again").await;
+    client.call_ok("disposeSession", json!({"channel": uris.session})).await;
+    client.wait_for_notification("root/sessionRemoved", &uris.session).await;
+    let added = |message: &&Value| {
+        message["method"] == "root/sessionAdded" && message["params"]["summary"]["resource"] == uris.session
+    };
+    assert_eq!(client.received.iter().filter(added).count(), 1);
+}
+
+async fn changes_name_only_what_may_change(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Changed"})).await;
+    told(&mut client, &uris.session, |changes| changes["title"] == "Changed").await;
+    for message in client.received.iter().filter(|message| message["method"] == "root/sessionSummaryChanged") {
+        let changes = message["params"]["changes"].as_object().unwrap();
+        assert!(!changes.is_empty(), "{message}");
+        for fixed in ["resource", "provider", "createdAt"] {
+            assert!(!changes.contains_key(fixed), "{message}");
+        }
+    }
+}
+
+async fn a_title_reaches_the_list(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Ünïcode 🐎"})).await;
+    told(&mut client, &uris.session, |changes| changes["title"] == "Ünïcode 🐎").await;
+    assert_eq!(line(&mut client, &uris.session).await.unwrap()["title"], "Ünïcode 🐎");
+}
+
+async fn flags_reach_the_list(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    for (action, key, bit) in [("session/isReadChanged", "isRead", 32), ("session/isArchivedChanged", "isArchived", 64)]
+    {
+        for set in [true, false] {
+            client.dispatch_accepted(&uris.session, json!({"type": action, key: set})).await;
+            // The list follows the session; it may be a moment behind.
+            let follows = async {
+                while (line(&mut client, &uris.session).await.unwrap()["status"].as_u64().unwrap() & bit != 0) != set {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(TEST_TIMEOUT, follows).await.expect("the list follows");
+        }
+    }
+}
+
+async fn status_reaches_the_list_while_a_turn_runs_and_after_it(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let turn = client.send_message(&uris.chat, "hang").await;
+    client.wait_for_action(&uris.chat, "chat/delta").await;
+    told(&mut client, &uris.session, |changes| changes["status"].as_u64().is_some_and(|s| s & 31 == 8)).await;
+    assert_eq!(line(&mut client, &uris.session).await.unwrap()["status"].as_u64().unwrap() & 31, 8);
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+    told(&mut client, &uris.session, |changes| changes["status"].as_u64().is_some_and(|s| s & 31 == 1)).await;
+}
+
+async fn a_disposed_session_leaves_the_list(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let mut other = case.connect_client().await;
+    client.call_ok("disposeSession", json!({"channel": uris.session})).await;
+    let removed = other.wait_for_notification("root/sessionRemoved", &uris.session).await;
+    assert_eq!(removed, json!({"channel": ROOT, "session": uris.session}));
+    assert_eq!(line(&mut other, &uris.session).await, None);
+}
+
+async fn nobody_can_dispatch_what_hosts_say_about_the_root(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let before = root(&mut client).await["agents"].clone();
+    for action in [
+        json!({"type": "root/agentsChanged", "agents": []}),
+        json!({"type": "root/activeSessionsChanged", "activeSessions": 7}),
+        json!({"type": "root/terminalsChanged", "terminals": []}),
+    ] {
+        client.dispatch_rejected(ROOT, action).await;
+    }
+    assert_eq!(root(&mut client).await["agents"], before);
+}
+
+async fn the_root_s_configuration_is_published(case: ProtocolCase) {
+    let state = root(&mut case.connect_client().await).await;
+    assert_eq!(state["config"]["schema"]["type"], "object");
+    assert!(state["config"]["values"].is_object());
+    let properties = state["config"]["schema"]["properties"].as_object().unwrap();
+    for name in ["permissionMode", "model", "effort"] {
+        assert!(properties.contains_key(name), "{name} in {properties:#?}");
+    }
+}
+
+fn configure(values: &Value) -> Value {
+    json!({"type": "root/configChanged", "config": values})
+}
+
+async fn a_value_of_the_root_reaches_everybody(case: ProtocolCase) {
+    let (mut one, mut two) = (case.connect_client().await, case.connect_client().await);
+    let key = format!("shared-{}", case.version);
+    one.dispatch_accepted(ROOT, configure(&json!({&key: [1, "two"]}))).await;
+    let heard = |message: &Value| message["params"]["action"]["config"].get(&key).is_some();
+    two.wait_for(heard).await;
+    two.assert_state_matches_host(ROOT).await;
+    assert_eq!(root(&mut two).await["config"]["values"][&key], json!([1, "two"]));
+}
+
+async fn values_of_a_client_s_own_are_kept(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let key = format!("own-{}", case.version);
+    client.dispatch_accepted(ROOT, configure(&json!({&key: {"telemetryLevel": "off"}}))).await;
+    client.dispatch_accepted(ROOT, configure(&json!({"another": true}))).await;
+    assert_eq!(
+        root(&mut case.connect_client().await).await["config"]["values"][&key],
+        json!({"telemetryLevel": "off"})
+    );
+}
+
+async fn an_unchanged_value_is_answered_too(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let key = format!("same-{}", case.version);
+    for _ in 0..3 {
+        client.dispatch_accepted(ROOT, configure(&json!({&key: 1}))).await;
+    }
+}
+
+async fn values_are_replaced_as_a_whole_where_that_is_said(case: ProtocolCase) {
+    // The root is everybody's: a host of its own.
+    let stage = std::sync::Arc::new(HostFixture::with_fake_agent().await);
+    let own = ProtocolCase::new(&stage, "replaced", case.version);
+    let mut client = own.connect_client().await;
+    client.dispatch_accepted(ROOT, configure(&json!({"a": 1, "b": 2}))).await;
+    client.dispatch_accepted(ROOT, json!({"type": "root/configChanged", "config": {"b": 3}, "replace": true})).await;
+    let values = root(&mut client).await["config"]["values"].clone();
+    assert_eq!((values.get("a"), &values["b"]), (None, &json!(3)), "{values:#}");
+    client.assert_state_matches_host(ROOT).await;
+    drop((client, own));
+    std::sync::Arc::into_inner(stage).unwrap().host.stop().await;
+}
+
+async fn the_burst_of_an_editor_with_repeated_numbers_is_taken(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let key = |number: i32| format!("burst-{number}-{}", case.version);
+    for number in 0..34 {
+        client.dispatch_with_seq(0, ROOT, configure(&json!({key(number): number}))).await;
+    }
+    client.dispatch_accepted(ROOT, configure(&json!({"burst": "over"}))).await;
+    let values = root(&mut client).await["config"]["values"].clone();
+    for number in 0..34 {
+        assert_eq!(values[key(number)], number, "each of them counts");
+    }
+}
+
+async fn too_much_configuration_is_refused(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    client.dispatch_rejected(ROOT, configure(&json!({"huge": "x".repeat(1_100_000)}))).await;
+    assert_eq!(root(&mut client).await["config"]["values"].get("huge"), None);
+}
+
+async fn malformed_configuration_is_refused(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    for action in [
+        json!({"type": "root/configChanged"}),
+        json!({"type": "root/configChanged", "config": 7}),
+        json!({"type": "root/configChanged", "config": ["x"]}),
+        configure(&json!({"permissionMode": "no such mode"})),
+        configure(&json!({"model": 7})),
+    ] {
+        client.dispatch_rejected(ROOT, action).await;
+    }
+}

@@ -1,0 +1,150 @@
+//! Slow and vanished clients. One that stalls for good is cut off, which takes a flood: `comings.rs` has it.
+
+use super::harness::*;
+
+area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_ABSENCE", "1")]);
+    a_reader_that_pauses_misses_nothing,
+    a_stalled_reader_holds_nobody_up,
+    an_active_client_that_vanishes_leaves_its_sessions,
+    an_active_client_that_is_back_in_time_stays,
+    a_vanished_author_s_turn_can_be_cancelled_by_others,
+    a_vanished_author_s_question_waits_for_others,
+    a_provisional_session_outlives_its_creator,
+    a_request_of_a_vanished_client_is_carried_out,
+    a_client_that_vanishes_under_its_attachment_blocks_nobody,
+}
+
+/// A connection that takes little before it is read.
+async fn narrow(case: &ProtocolCase, channels: &[&str]) -> (RawClient, String) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let stream = socket.connect(([127, 0, 0, 1], case.fixture.host.port).into()).await.unwrap();
+    let mut raw = RawClient::connect_over(stream, &case.url()).await;
+    let id = format!("narrow-{}", Uuid::new_v4());
+    let params = json!({"protocolVersions": [case.version], "clientId": id, "initialSubscriptions": channels});
+    raw.call("initialize", params).await.unwrap();
+    (raw, id)
+}
+
+async fn a_reader_that_pauses_misses_nothing(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let (mut paused, _) = narrow(&case, &[&uris.session]).await;
+    let mut last = 0;
+    for number in 0..1000 {
+        last = client
+            .dispatch(&uris.session, json!({"type": "session/titleChanged", "title": format!("t{number}")}))
+            .await;
+    }
+    client.wait_for_echo(last).await;
+    let mut titles = 0;
+    while titles < 1000 {
+        let message = paused.receive().await.expect("it is not cut off for a pause");
+        if message["params"]["action"]["type"] == "session/titleChanged" {
+            assert_eq!(message["params"]["action"]["title"], format!("t{titles}"));
+            titles += 1;
+        }
+    }
+}
+
+async fn a_stalled_reader_holds_nobody_up(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let mut stalled = Vec::new();
+    for _ in 0..5 {
+        stalled.push(narrow(&case, &[&uris.chat, &uris.session, ROOT]).await);
+    }
+    for _ in 0..3 {
+        let turn = client.send_message(&uris.chat, "deltas 1000").await;
+        client.wait_for_turn_end(&uris.chat, &turn).await;
+    }
+    client.assert_state_matches_host(&uris.chat).await;
+}
+
+fn active(id: &str) -> Value {
+    json!({"type": "session/activeClientSet", "activeClient": {"clientId": id, "tools": []}})
+}
+
+async fn an_active_client_that_vanishes_leaves_its_sessions(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let id = one.id.clone();
+    one.dispatch_accepted(&uris.session, active(&id)).await;
+    drop(one);
+    assert_eq!(two.wait_for_action(&uris.session, "session/activeClientRemoved").await["clientId"], id);
+    two.assert_state_matches_host(&uris.session).await;
+}
+
+async fn an_active_client_that_is_back_in_time_stays(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let id = one.id.clone();
+    one.dispatch_accepted(&uris.session, active(&id)).await;
+    let mut back = case.connect_uninitialized().await;
+    back.id = id.clone();
+    back.seq = one.seq;
+    let params = json!({"clientId": id, "lastSeenServerSeq": 0, "subscriptions": [uris.session]});
+    // It is there before it is gone, as clients are that change their network.
+    back.call_ok("reconnect", params).await;
+    drop(one);
+    back.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "x"})).await;
+    assert_eq!(back.subscribe(&uris.session).await["activeClients"][0]["clientId"], id);
+}
+
+async fn a_vanished_author_s_turn_can_be_cancelled_by_others(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let turn = one.send_message(&uris.chat, "hang").await;
+    two.wait_for_action(&uris.chat, "chat/delta").await;
+    drop(one);
+    two.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+}
+
+async fn a_vanished_author_s_question_waits_for_others(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    one.send_message(&uris.chat, "tool").await;
+    let needed = one.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
+    drop(one);
+    let mut two = case.connect_to_session(&uris).await;
+    let yes = json!({"type": "chat/toolCallConfirmed", "turnId": needed["turnId"],
+        "toolCallId": needed["toolCall"]["toolCallId"], "approved": true, "confirmed": "user-action"});
+    two.dispatch_accepted(&uris.chat, yes).await;
+    assert_eq!(
+        two.wait_for_turn_end(&uris.chat, needed["turnId"].as_str().unwrap()).await["type"],
+        "chat/turnComplete"
+    );
+}
+
+async fn a_provisional_session_outlives_its_creator(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    one.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Left alone"})).await;
+    drop(one);
+    let mut two = case.connect_client().await;
+    assert_eq!(two.subscribe(&uris.session).await["title"], "Left alone");
+}
+
+async fn a_request_of_a_vanished_client_is_carried_out(case: ProtocolCase) {
+    let mut two = case.connect_client().await;
+    let uris = CaseUris::random();
+    let mut one = case.connect_client().await;
+    one.request("createSession", json!({"channel": uris.session, "workingDirectories": [case.uri("")]})).await;
+    one.request("subscribe", json!({"channel": uris.chat})).await;
+    one.send_message(&uris.chat, "deltas 5").await;
+    // Once somebody has read its frames, which a ping tells.
+    one.call_ok("ping", json!({})).await;
+    drop(one);
+    two.wait_for_notification("root/sessionAdded", &uris.session).await;
+}
+
+async fn a_client_that_vanishes_under_its_attachment_blocks_nobody(case: ProtocolCase) {
+    let (mut one, uris) = case.connect_with_session().await;
+    let mut two = case.connect_to_session(&uris).await;
+    let mut wish = turn_started_action("look");
+    let uri = format!("vscode-agent-client://{}/file/-/x", one.id);
+    wish["message"]["attachments"] = json!([{"type": "resource", "label": "x", "uri": uri}]);
+    one.dispatch(&uris.chat, wish).await;
+    one.wait_for(|message| message["method"] == "resourceRead").await;
+    drop(one);
+    let refused = |message: &Value| {
+        message["params"]["channel"] == uris.chat && message["params"].get("rejectionReason").is_some()
+    };
+    two.wait_for(refused).await;
+    assert_eq!(markdown_text(&two.send_and_wait(&uris.chat, "on").await), "echo: on");
+}

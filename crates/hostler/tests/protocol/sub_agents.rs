@@ -1,0 +1,134 @@
+//! Sub-agents of the real agent: chats that are read and not written to.
+
+use super::harness::*;
+
+area! { HostFixture::with_claude("native", &[]);
+    a_worker_is_a_chat_that_its_call_names,
+    a_worker_s_chat_is_told_before_it_speaks,
+    a_worker_s_chat_takes_no_messages,
+    a_subscription_waits_for_a_worker_that_begins,
+    a_worker_asks_in_its_own_chat,
+    a_cancel_of_the_turn_cancels_its_worker,
+    a_worker_s_turn_cannot_be_cancelled_while_it_is_waited_for,
+    all_chats_agree_with_what_was_told,
+}
+
+/// The model's line that lets a sub-agent follow a script.
+fn helper(script: &str) -> String {
+    let input = json!({"description": "a helper", "prompt": script, "subagent_type": "general-purpose",
+        "run_in_background": false});
+    format!("!tool Agent {input}\n!say done")
+}
+
+/// A script that asks for a permission.
+fn makes(directory: &str) -> String {
+    let input = json!({"command": format!("mkdir {directory}"), "description": "for the test"});
+    format!("!tool Bash {input}\n!say {directory} is made")
+}
+
+/// Lets a sub-agent begin; answers its chat.
+async fn working(client: &mut RecordingClient, uris: &CaseUris, script: &str) -> (String, String) {
+    let turn = client.send_message(&uris.chat, &helper(script)).await;
+    let added = client.wait_for_action(&uris.session, "session/chatAdded").await["summary"].take();
+    (turn, added["resource"].as_str().unwrap().to_owned())
+}
+
+async fn a_worker_is_a_chat_that_its_call_names(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let (turn, worker) = working(&mut client, &uris, "!say from below").await;
+    assert_eq!(client.wait_for_turn_end(&uris.chat, &turn).await["type"], "chat/turnComplete");
+    let state = client.subscribe(&worker).await;
+    assert_eq!((&state["interactivity"], &state["origin"]["chat"]), (&json!("read-only"), &json!(uris.chat)));
+    assert!(markdown_text(&state["turns"][0]).contains("from below"), "{state:#}");
+    let parent = client.subscribe(&uris.chat).await;
+    let parts = parent["turns"][0]["responseParts"].as_array().unwrap();
+    let call = &parts.iter().find(|part| part["toolCall"]["toolName"] == "Agent").unwrap()["toolCall"];
+    assert_eq!((&call["content"][0]["type"], &call["content"][0]["resource"]), (&json!("subagent"), &json!(worker)));
+    assert_eq!(state["origin"]["toolCallId"], call["toolCallId"]);
+}
+
+async fn a_worker_s_chat_is_told_before_it_speaks(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let (turn, worker) = working(&mut client, &uris, "!say hello").await;
+    assert!(worker.starts_with("ahp-chat://subagent/"), "{worker}");
+    client.subscribe(&worker).await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
+    client.assert_state_matches_host(&worker).await;
+    let chats = client.subscribe(&uris.session).await["chats"].clone();
+    let line = chats.as_array().unwrap().iter().find(|line| line["resource"] == worker).unwrap();
+    assert_eq!(line["interactivity"], "read-only");
+}
+
+async fn a_worker_s_chat_takes_no_messages(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let (turn_id, worker) = working(&mut client, &uris, "!say hello").await;
+    client.wait_for_turn_end(&uris.chat, &turn_id).await;
+    let before = client.subscribe(&worker).await;
+    for wish in [
+        turn_started_action("hello"),
+        pending_message_action("queued", "q", "x"),
+        pending_message_action("steering", "s", "x"),
+    ] {
+        client.dispatch_rejected(&worker, wish).await;
+    }
+    assert_eq!(client.subscribe(&worker).await["turns"], before["turns"]);
+}
+
+async fn a_subscription_waits_for_a_worker_that_begins(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, &helper("!say hello")).await;
+    let start = client.wait_for_action(&uris.chat, "chat/toolCallStart").await;
+    let worker =
+        format!("{}/{}", uris.chat.replace("//default/", "//subagent/"), start["toolCallId"].as_str().unwrap());
+    let state = client.subscribe(&worker).await;
+    assert_eq!(state["resource"], worker);
+    client.wait_for_turn_end(&uris.chat, &turn).await;
+}
+
+async fn a_worker_asks_in_its_own_chat(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
+    let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
+    let worker = needed["chat"].as_str().unwrap().to_owned();
+    assert_ne!(worker, uris.chat);
+    let yes = json!({"type": "chat/toolCallConfirmed", "turnId": needed["turnId"],
+        "toolCallId": needed["toolCall"]["toolCallId"], "approved": true, "confirmed": "user-action"});
+    // Without hearing that chat.
+    client.dispatch(&worker, yes).await;
+    assert_eq!(client.wait_for_turn_end(&uris.chat, &turn).await["type"], "chat/turnComplete");
+    assert!(case.dir.join("made").is_dir());
+}
+
+async fn a_cancel_of_the_turn_cancels_its_worker(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
+    let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
+    let worker = needed["chat"].as_str().unwrap().to_owned();
+    client.subscribe(&worker).await;
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+    while client.subscribe(&worker).await.get("activeTurn").is_some() {
+        client.wait_for(|message| message["params"]["channel"] == worker).await;
+    }
+    assert_eq!(client.subscribe(&worker).await["turns"][0]["state"], "cancelled");
+    assert!(!case.dir.join("made").exists());
+    client.assert_state_matches_host(&worker).await;
+}
+
+async fn a_worker_s_turn_cannot_be_cancelled_while_it_is_waited_for(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
+    let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
+    let worker = needed["chat"].as_str().unwrap().to_owned();
+    client.dispatch_rejected(&worker, turn_cancelled_action(needed["turnId"].as_str().unwrap())).await;
+    client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
+}
+
+async fn all_chats_agree_with_what_was_told(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let (turn, worker) = working(&mut client, &uris, "!think hm\n!say hello").await;
+    client.subscribe(&worker).await;
+    client.wait_for_turn_end(&uris.chat, &turn).await;
+    for channel in [&uris.session, &uris.chat, &worker] {
+        client.assert_state_matches_host(channel).await;
+    }
+}

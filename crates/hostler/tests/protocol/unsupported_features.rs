@@ -1,0 +1,158 @@
+//! What this host does not offer: it is neither advertised nor carried out, and the refusal says so.
+
+use super::harness::*;
+
+area! { HostFixture::with_fake_agent();
+    a_second_chat_is_refused,
+    a_fork_of_a_chat_is_refused,
+    a_side_chat_is_refused,
+    the_default_chat_takes_no_first_message,
+    a_chat_of_an_unknown_session_is_32001,
+    disposing_a_chat_is_refused,
+    moving_a_chat_is_refused,
+    changeset_operations_are_unknown,
+    automations_are_unknown,
+    the_editor_s_private_methods_are_unknown,
+    methods_from_the_future_are_unknown,
+    names_that_are_no_methods_are_unknown,
+    mcp_channels_are_not_served,
+    truncation_is_refused_and_nothing_is_lost,
+    client_tools_are_not_run,
+    the_state_promises_none_of_it,
+}
+
+async fn a_second_chat_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let peer = uris.chat.replace("//default/", "//peer/");
+    assert_eq!(client.call_error_code("createChat", json!({"channel": uris.session, "chat": peer})).await, -32602);
+    assert_eq!(client.subscribe(&uris.session).await["chats"].as_array().unwrap().len(), 1);
+}
+
+async fn sourced(case: &ProtocolCase, kind: &str) -> i64 {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let turn = client.subscribe(&uris.chat).await["turns"][0]["id"].take();
+    let peer = uris.chat.replace("//default/", "//peer/");
+    let source = json!({"kind": kind, "chat": uris.chat, "turnId": turn});
+    let code =
+        client.call_error_code("createChat", json!({"channel": uris.session, "chat": peer, "source": source})).await;
+    let same = json!({"channel": uris.session, "chat": uris.chat, "source": source});
+    assert_eq!(client.call_error_code("createChat", same).await, -32602);
+    code
+}
+
+async fn a_fork_of_a_chat_is_refused(case: ProtocolCase) {
+    assert_eq!(sourced(&case, "fork").await, -32602);
+}
+
+async fn a_side_chat_is_refused(case: ProtocolCase) {
+    assert_eq!(sourced(&case, "sideChat").await, -32602);
+}
+
+async fn the_default_chat_takes_no_first_message(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_session().await;
+    let params = json!({"channel": uris.session, "chat": uris.chat, "initialMessage": user_message("hello")});
+    assert_eq!(client.call_error_code("createChat", params).await, -32602);
+    assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]));
+}
+
+async fn a_chat_of_an_unknown_session_is_32001(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let uris = CaseUris::random();
+    assert_eq!(client.call_error_code("createChat", json!({"channel": uris.session, "chat": uris.chat})).await, -32001);
+    assert_eq!(client.call_error_code("createChat", json!({"channel": uris.session})).await, -32602);
+}
+
+async fn disposing_a_chat_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    assert_eq!(client.call_error_code("disposeChat", json!({"channel": uris.chat})).await, -32602);
+    client.send_and_wait(&uris.chat, "still here").await;
+}
+
+async fn moving_a_chat_is_refused(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let params = json!({"channel": uris.chat, "destination": {"kind": "newSession"}});
+    assert_eq!(client.call_error_code("moveChat", params).await, -32602);
+}
+
+async fn unknown(case: &ProtocolCase, methods: &[&str]) {
+    let (mut client, uris) = case.connect_with_session().await;
+    for method in methods {
+        for params in [json!({"channel": uris.session}), json!({}), json!(null), json!(7)] {
+            assert_eq!(client.call_error_code(method, params).await, -32601, "{method}");
+        }
+    }
+    client.call_ok("ping", json!({})).await;
+}
+
+async fn changeset_operations_are_unknown(case: ProtocolCase) {
+    unknown(&case, &["invokeChangesetOperation"]).await;
+}
+
+async fn automations_are_unknown(case: ProtocolCase) {
+    unknown(&case, &["listAutomationTriggerDefinitions", "runAutomation", "fetchAutomationRuns"]).await;
+}
+
+async fn the_editor_s_private_methods_are_unknown(case: ProtocolCase) {
+    let methods = [
+        "shutdown",
+        "getNetworkDiagnosticsInfo",
+        "getManagedSettingsDiagnostics",
+        "diagnosticsFetch",
+        "_vscodeUpgrade",
+    ];
+    unknown(&case, &methods).await;
+}
+
+async fn methods_from_the_future_are_unknown(case: ProtocolCase) {
+    unknown(&case, &["channel/credit", "forwardTcp", "hostler/fromTheFuture", "session/ready"]).await;
+}
+
+async fn names_that_are_no_methods_are_unknown(case: ProtocolCase) {
+    unknown(&case, &["", " ", "PING", "ping ", "ピング", "dispatchAction", "unsubscribe", "action"]).await;
+}
+
+async fn mcp_channels_are_not_served(case: ProtocolCase) {
+    let mut client = case.connect_client().await;
+    let code = client.call_error_code("tools/list", json!({"channel": "mcp://server"})).await;
+    assert_eq!(code, -32601);
+}
+
+async fn truncation_is_refused_and_nothing_is_lost(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    client.send_and_wait(&uris.chat, "two").await;
+    let before = client.subscribe(&uris.chat).await;
+    for turn in [json!(null), before["turns"][0]["id"].clone(), json!("unknown")] {
+        let mut wish = json!({"type": "chat/truncated"});
+        if !turn.is_null() {
+            wish["turnId"] = turn;
+        }
+        client.dispatch_rejected(&uris.chat, wish).await;
+    }
+    assert_eq!(client.subscribe(&uris.chat).await["turns"], before["turns"]);
+}
+
+async fn client_tools_are_not_run(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let result = json!({"success": true, "pastTenseMessage": "done"});
+    let wish = json!({"type": "chat/toolCallComplete", "turnId": "t", "toolCallId": "c", "result": result});
+    assert!(client.dispatch_rejected(&uris.chat, wish).await.contains("does not offer"));
+}
+
+async fn the_state_promises_none_of_it(case: ProtocolCase) {
+    let (mut client, uris) = case.connect_with_started_session().await;
+    let root = client.subscribe(ROOT).await;
+    for agent in root["agents"].as_array().unwrap() {
+        for capability in ["fork", "sideChat"] {
+            assert!(!agent["capabilities"].to_string().contains(capability), "{agent:#}");
+        }
+        assert_eq!(agent.get("customizations"), None);
+    }
+    let session = client.subscribe(&uris.session).await;
+    for key in ["changesets", "customizations", "serverTools"] {
+        assert_eq!(session.get(key), None, "{key}");
+    }
+    let chat = client.subscribe(&uris.chat).await;
+    for key in ["canvases", "changesets"] {
+        assert_eq!(chat.get(key), None, "{key}");
+    }
+}

@@ -1,0 +1,190 @@
+//! Sub-agents of the real Claude Code, both builds: chats of their own, whatever happens around them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+#[path = "sub_agents/background_output.rs"]
+mod background_output;
+mod common;
+#[path = "sub_agents/lifecycle.rs"]
+mod lifecycle;
+#[path = "sub_agents/questions_refused.rs"]
+mod questions_refused;
+#[path = "sub_agents/stop_background_work.rs"]
+mod stop_background_work;
+#[path = "sub_agents/usage_totals.rs"]
+mod usage_totals;
+
+use std::time::{Duration, Instant};
+
+use common::session_fixture::SessionFixture;
+use common::{BUILDS, TEST_TIMEOUT};
+use serde_json::{Value, json};
+
+/// The model's line that lets a sub-agent follow a script.
+fn helper(script: &str, background: bool) -> String {
+    let input = json!({
+        "description": "a helper", "prompt": script, "subagent_type": "general-purpose", "run_in_background": background,
+    });
+    format!("!tool Agent {input}")
+}
+
+fn makes(directory: &str) -> String {
+    let input = json!({ "command": format!("mkdir {directory}"), "description": "for the test" });
+    format!("!tool Bash {input}\n!say {directory} is made")
+}
+
+/// The chats of the session's sub-agents, as everybody sees them.
+async fn workers(bench: &SessionFixture) -> Vec<Value> {
+    let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
+    let mut chats = Vec::new();
+    for line in session["chats"].as_array().unwrap() {
+        let uri = line["resource"].as_str().unwrap();
+        if uri != bench.uris.chat {
+            assert_eq!(line["interactivity"], "read-only", "{}: {line:#}", bench.build);
+            chats.push(serde_json::to_value(bench.client.chat_state(uri).await).unwrap());
+        }
+    }
+    chats
+}
+
+/// The one sub-agent's turn, once it is over.
+async fn ended(bench: &SessionFixture) -> Value {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let chats = workers(bench).await;
+        assert_eq!(chats.len(), 1, "{}: {chats:#?}", bench.build);
+        if chats[0]["activeTurn"].is_null() {
+            return chats[0]["turns"][0].clone();
+        }
+        assert!(Instant::now() < deadline, "{}: it still works: {:#}", bench.build, chats[0]);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn nobody_is_needed(bench: &SessionFixture) {
+    let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
+    let needed = session["inputNeeded"].as_array().map_or(0, Vec::len);
+    assert_eq!(needed, 0, "{}: {:#}", bench.build, session["inputNeeded"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agent_is_a_chat_that_its_call_names() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::start(build).await;
+        let script = makes("made");
+        bench.client.send_message(&bench.uris.chat, &format!("{}\n!say done", helper(&script, false))).await;
+        let needed = bench.wait_for_session_request().await;
+        bench.answer_session_request(&needed, json!({ "approved": true })).await;
+        bench.wait_for_turn_end().await;
+        let chats = workers(&bench).await;
+        assert_eq!(chats.len(), 1, "{build}: {chats:#?}");
+        let (chat, turn) = (&chats[0], &chats[0]["turns"][0]);
+        assert_eq!(needed["chat"], chat["resource"], "{build}");
+        assert_eq!(
+            (&turn["state"], &turn["message"]["text"]),
+            (&json!("complete"), &json!(script)),
+            "{build}: {turn:#}"
+        );
+        let parts = turn["responseParts"].as_array().unwrap();
+        let ran = parts.iter().find(|part| part["kind"] == "toolCall").unwrap();
+        assert_eq!(
+            (&ran["toolCall"]["toolName"], &ran["toolCall"]["status"]),
+            (&json!("Bash"), &json!("completed")),
+            "{build}"
+        );
+        assert_eq!(parts.last().unwrap()["content"], "made is made", "{build}: {turn:#}");
+        assert!(turn["usage"]["inputTokens"].as_u64() > Some(0), "{build}: {turn:#}");
+        let call = bench.last_tool_call("Agent").await;
+        let link = json!({ "type": "subagent", "resource": chat["resource"], "title": "a helper" });
+        for (key, value) in link.as_object().unwrap() {
+            assert_eq!(&call["content"][0][key], value, "{build}: {call:#}");
+        }
+        assert_eq!(chat["origin"]["toolCallId"], call["toolCallId"], "{build}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_work_side_by_side() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::allowing_commands(build).await;
+        let script = format!("{}\n{}\n!say done", helper(&makes("one"), false), helper(&makes("two"), false));
+        bench.client.send_message(&bench.uris.chat, &script).await;
+        bench.wait_for_turn_end().await;
+        let chats = workers(&bench).await;
+        let last =
+            |chat: &Value| chat["turns"][0]["responseParts"].as_array().unwrap().last().unwrap()["content"].clone();
+        let mut words: Vec<_> = chats.iter().map(|chat| last(chat).as_str().unwrap_or_default().to_owned()).collect();
+        words.sort();
+        assert_eq!(words, ["one is made", "two is made"], "{build}: {chats:#?}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_in_the_background_asks_and_ends_behind_the_turn() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::start(build).await;
+        let made = bench.home.work().join("made");
+        bench.client.send_message(&bench.uris.chat, &format!("{}\n!say launched", helper(&makes("made"), true))).await;
+        let needed = bench.wait_for_session_request().await;
+        // One build keeps the turn open as long as something works in the background.
+        if build == "native" {
+            let over = async {
+                while !bench.chat_state().await["activeTurn"].is_null() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            tokio::time::timeout(TEST_TIMEOUT, over).await.expect("the turn ends");
+        }
+        let work = &bench.chat_state().await["backgroundWork"][0];
+        assert_eq!((&work["kind"], &work["chat"]), (&json!("subagent"), &needed["chat"]), "{build}");
+        bench.answer_session_request(&needed, json!({ "approved": true })).await;
+        let turn = ended(&bench).await;
+        assert_eq!(turn["state"], "complete", "{build}: {turn:#}");
+        assert!(made.is_dir(), "{build}");
+        let call = &turn["responseParts"].as_array().unwrap().iter().find(|part| part["kind"] == "toolCall").unwrap()["toolCall"];
+        assert_eq!(call["status"], "completed", "{build}: {turn:#}");
+        nobody_is_needed(&bench).await;
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_the_one_that_was_waited_for() {
+    for build in BUILDS {
+        let mut bench = SessionFixture::start(build).await;
+        let turn =
+            bench.client.send_message(&bench.uris.chat, &format!("{}\n!say done", helper(&makes("made"), false))).await;
+        bench.wait_for_session_request().await;
+        bench.client.cancel_turn(&bench.uris.chat, &turn).await;
+        assert_eq!(ended(&bench).await["state"], "cancelled", "{build}");
+        nobody_is_needed(&bench).await;
+        assert!(!bench.home.work().join("made").exists(), "{build}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_a_dead_agent_nor_a_dead_host_leaves_one_running() {
+    for build in BUILDS {
+        for kill_host in [false, true] {
+            let mut bench = SessionFixture::start(build).await;
+            bench.client.send_message(&bench.uris.chat, &format!("{}\n!say done", helper(&makes("made"), false))).await;
+            bench.wait_for_session_request().await;
+            match kill_host {
+                true => bench = bench.kill_host().await,
+                false => bench.kill_agent().await,
+            }
+            let turn = ended(&bench).await;
+            assert_eq!(turn["state"], "error", "{build}: {turn:#}");
+            let error = turn["responseParts"].as_array().unwrap().last().unwrap();
+            assert_eq!(
+                (&error["error"]["errorType"], &error["resumable"]),
+                (&json!("interrupted"), &json!(false)),
+                "{build}"
+            );
+            nobody_is_needed(&bench).await;
+            bench.stop().await;
+        }
+    }
+}

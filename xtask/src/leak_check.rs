@@ -1,0 +1,149 @@
+//! Finds what a test run left behind: processes and temporary files.
+//!
+//! Processes are recognised by a value in their environment that is unique to the run. It is passed under two names,
+//! because agents do not inherit any `HOSTLER_…` variable. Files are recognised by lying in the run's own temporary
+//! directory.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use uuid::Uuid;
+
+/// How long a process may take to end after its test has.
+const PROCESS_EXIT_GRACE: Duration = Duration::from_secs(5);
+
+/// Everything that a test run starts or writes is marked with this.
+#[derive(Debug)]
+pub(crate) struct TestRun {
+    id: String,
+    temp_dir: PathBuf,
+}
+
+impl TestRun {
+    /// A new run below the directory for temporary files.
+    pub(crate) fn begin(temporary: &Path) -> Result<Self> {
+        let id = Uuid::new_v4().simple().to_string();
+        // Short: sockets live here, and their paths have a limit of about a hundred bytes.
+        let temporary = temporary.join(format!("hostler-test-{}", id.get(..8).unwrap_or(&id)));
+        std::fs::create_dir(&temporary).with_context(|| format!("{} could not be created", temporary.display()))?;
+        Ok(Self { id, temp_dir: temporary })
+    }
+
+    /// Marks a command as part of this run.
+    pub(crate) fn mark_command<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("HOSTLER_TEST_RUN", &self.id).env("TEST_RUN", &self.id).env("TMPDIR", &self.temp_dir)
+    }
+
+    /// Fails if the run left anything; removes its files either way.
+    pub(crate) fn check_for_leaks(&self) -> Result<()> {
+        if !Path::new("/proc/self").exists() {
+            eprintln!("xtask: this system has no /proc: whether the tests left processes behind was NOT checked");
+        }
+        let mut left: Vec<String> =
+            self.leaked_processes().iter().map(|process| format!("process {process}")).collect();
+        left.extend(self.leaked_files()?.iter().map(|file| format!("file {}", file.display())));
+        if left.is_empty() {
+            return Ok(());
+        }
+        bail!("the tests left behind:\n  {}", left.join("\n  "))
+    }
+
+    fn leaked_processes(&self) -> Vec<String> {
+        let deadline = Instant::now() + PROCESS_EXIT_GRACE;
+        loop {
+            let left = self.marked_processes();
+            if left.is_empty() || Instant::now() >= deadline {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// `pid: command line` of every live process that carries the mark. Only Linux lets us look.
+    fn marked_processes(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
+            .filter(|entry| {
+                let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+                String::from_utf8_lossy(&environment).contains(&self.id)
+            })
+            .map(|entry| {
+                let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line).replace('\0', " ");
+                format!("{}: {}", entry.file_name().to_string_lossy(), line.trim())
+            })
+            .collect()
+    }
+
+    fn leaked_files(&self) -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(&self.temp_dir).context("the run's temporary directory is gone")?;
+        Ok(entries.flatten().map(|entry| entry.path()).filter(|path| !is_expected_file(path)).collect())
+    }
+}
+
+impl Drop for TestRun {
+    fn drop(&mut self) {
+        let _gone_already = std::fs::remove_dir_all(&self.temp_dir);
+    }
+}
+
+/// The locks of conversations are kept by design, and what Claude Code or Node.js cache is theirs.
+fn is_expected_file(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_lock_directory = name.strip_prefix("hostler-").is_some_and(|uid| uid.parse::<u32>().is_ok());
+    is_lock_directory
+        || ["claude-", "node-compile-cache", "v8-compile-cache"].iter().any(|known| name.starts_with(known))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::process::Stdio;
+
+    use super::*;
+
+    #[test]
+    fn a_clean_run_passes_and_its_directory_goes() {
+        let root = tempfile::tempdir().unwrap();
+        let run = TestRun::begin(root.path()).unwrap();
+        std::fs::create_dir(run.temp_dir.join("hostler-1000")).unwrap();
+        run.check_for_leaks().unwrap();
+        let directory = run.temp_dir.clone();
+        drop(run);
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn a_left_file_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let run = TestRun::begin(root.path()).unwrap();
+        std::fs::write(run.temp_dir.join("forgotten"), "").unwrap();
+        let error = run.check_for_leaks().unwrap_err().to_string();
+        assert!(error.contains("forgotten"), "{error}");
+    }
+
+    #[test]
+    fn a_left_process_is_found_by_either_name_of_the_mark() {
+        for hidden in ["HOSTLER_TEST_RUN", "TEST_RUN"] {
+            let root = tempfile::tempdir().unwrap();
+            let run = TestRun::begin(root.path()).unwrap();
+            let mut command = Command::new("cat");
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = run.mark_command(&mut command).env_remove(hidden).spawn().unwrap();
+            // Its echo shows that it runs: until then its environment may not be there to be read.
+            child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let found = run.marked_processes();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(run.marked_processes().is_empty());
+        }
+    }
+}

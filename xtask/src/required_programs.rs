@@ -1,0 +1,58 @@
+//! The programs that the tests need on a machine.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, bail};
+
+use crate::system_packages;
+
+/// Program, and what it is for.
+const REQUIRED_PROGRAMS: [(&str, &str); 8] = [
+    ("cargo", "builds everything"),
+    ("git", "sessions run in git repositories"),
+    ("node", "runs npm, the web page's tests and the JavaScript build of Claude Code (Node.js 20.19 or newer)"),
+    ("npm", "fetches Claude Code and what the web page is made of"),
+    ("python3", "plays agents and clients that are not ours"),
+    ("bash", "is a shell whose commands terminals tell of"),
+    ("zsh", "is a shell whose commands terminals tell of"),
+    ("fish", "is a shell whose commands terminals tell of"),
+];
+
+/// Those that are found under the same name in the system's packages, and nowhere else.
+const APT_PROGRAMS: [&str; 2] = ["zsh", "fish"];
+
+/// Installs what only tests use, and fails with the list of what is missing.
+pub(crate) fn ensure_programs() -> Result<()> {
+    let absent: Vec<_> =
+        APT_PROGRAMS.into_iter().filter(|program| system_packages::find_program(program).is_none()).collect();
+    if !absent.is_empty() {
+        system_packages::install_packages(&absent)?;
+    }
+    system_packages::ensure_chromium()?;
+    check_programs()
+}
+
+/// Fails with the list of what is missing.
+fn check_programs() -> Result<()> {
+    let missing: Vec<_> = REQUIRED_PROGRAMS.iter().filter(|(program, _)| !can_run(program, &["--version"])).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list: String = missing.iter().map(|(program, purpose)| format!("\n  {program}: {purpose}")).collect();
+    bail!("these programs are needed on PATH and were not found:{list}")
+}
+
+/// Whether cargo-nextest is installed; without it `cargo test` does the same more slowly.
+pub(crate) fn has_nextest() -> bool {
+    can_run("cargo", &["nextest", "--version"])
+}
+
+fn can_run(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}

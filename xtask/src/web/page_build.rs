@@ -1,0 +1,104 @@
+//! The page as Vite builds it. A build is left alone while nothing has changed that it was made from.
+//!
+//! `web/.vite/page` says what the last build was made from and what came out of it, so that a build by somebody's own command
+//! is noticed too.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// What lies in `web` and does not become part of the page.
+const IGNORED_ENTRIES: [&str; 7] = ["node_modules", "dist", ".vite", "tests", "browser", "bench", "README.md"];
+
+/// Builds the page, unless it is what a build would make; the result says whether there was something to do.
+pub(super) fn ensure_built(web: &Path, build: impl FnOnce() -> Result<()>) -> Result<bool> {
+    let (stamp, dist) = (web.join(".vite/page"), web.join("dist"));
+    let sources = fingerprint(web, &IGNORED_ENTRIES)?;
+    let made = || -> Result<String> { Ok(format!("{sources:016x} {:016x}\n", fingerprint(&dist, &[])?)) };
+    if dist.join("index.html").is_file()
+        && std::fs::read_to_string(&stamp).is_ok_and(|found| made().ok() == Some(found))
+    {
+        return Ok(false);
+    }
+    build()?;
+    std::fs::create_dir_all(web.join(".vite"))?;
+    std::fs::write(&stamp, made()?).with_context(|| format!("{} could not be written", stamp.display()))?;
+    Ok(true)
+}
+
+/// Stands for the names and contents of all files below a directory.
+fn fingerprint(directory: &Path, without: &[&str]) -> Result<u64> {
+    let mut files = BTreeMap::new();
+    collect_files(directory, without, &mut files)?;
+    let mut hasher = DefaultHasher::new();
+    files.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+fn collect_files(directory: &Path, without: &[&str], files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
+    let unreadable = || format!("{} cannot be read", directory.display());
+    for entry in std::fs::read_dir(directory).with_context(unreadable)? {
+        let entry = entry.with_context(unreadable)?;
+        let path = entry.path();
+        if without.iter().any(|name| entry.file_name() == *name) {
+            continue;
+        }
+        if path.is_dir() {
+            collect_files(&path, &[], files)?;
+        } else {
+            let content = std::fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+            files.insert(path, content);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_built_when_it_or_its_sources_are_not_what_they_were() {
+        let web = tempfile::tempdir().unwrap();
+        let (web, dist) = (web.path(), web.path().join("dist"));
+        for directory in ["src", "tests"] {
+            std::fs::create_dir(web.join(directory)).unwrap();
+        }
+        let write = |name: &str, text: &str| std::fs::write(web.join(name), text).unwrap();
+        let built = || {
+            ensure_built(web, || {
+                std::fs::create_dir_all(&dist)?;
+                Ok(std::fs::write(dist.join("index.html"), "the page")?)
+            })
+            .unwrap()
+        };
+        write("src/main.ts", "one");
+        assert!(built());
+        assert!(!built(), "nothing has changed");
+        write("src/main.ts", "two");
+        assert!(built(), "a source has changed");
+        write("src/more.ts", "");
+        assert!(built(), "a source is new");
+        write("tests/more.test.ts", "");
+        assert!(!built(), "tests are no part of the page");
+        write("dist/index.html", "somebody else's");
+        assert!(built(), "somebody else has built");
+        std::fs::remove_dir_all(&dist).unwrap();
+        assert!(built(), "there is none");
+    }
+
+    #[test]
+    fn a_build_that_fails_is_tried_again() {
+        let web = tempfile::tempdir().unwrap();
+        std::fs::write(web.path().join("index.html"), "").unwrap();
+        assert!(ensure_built(web.path(), || anyhow::bail!("broken")).is_err());
+        let mut tried = false;
+        let again = ensure_built(web.path(), || {
+            tried = true;
+            anyhow::bail!("broken")
+        });
+        assert!(again.is_err() && tried);
+    }
+}

@@ -30,7 +30,9 @@ impl Benchmark {
 
     /// Whether its peers are measured each time: it is one of its questions how they read the same files.
     fn always_measures_peers(&self, options: &Options) -> bool {
-        options.peers || ["list_sessions", "transcripts"].contains(&self.name) || (self.name == "open_chat" && options.mb.is_some())
+        options.peers
+            || ["list_sessions", "transcripts"].contains(&self.name)
+            || (self.name == "open_chat" && options.mb.is_some())
     }
 }
 

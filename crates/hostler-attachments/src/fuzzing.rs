@@ -11,7 +11,7 @@
 use crate::plan_attachments;
 use crate::{
     AttachmentBlock, AttachmentErrorCode, AttachmentKind, AttachmentLimits, AttachmentSource, ConversationSize,
-    MessagesApiBlock, ReceivedAttachment, planner,
+    MessagesApiBlock, ReceivedAttachment,
 };
 
 /// Small, so that every way of making a picture smaller is gone, and quickly.

@@ -415,7 +415,7 @@ pub(crate) struct DoctorArgs {
 }
 
 impl Cli {
-    /// The settings among the flags.
+    /// Returns the settings among the flags.
     pub(crate) fn flag_settings(&self) -> Vec<(SettingKey, SettingValue)> {
         let mut flags = FlagSettings::default();
         flags.text(
@@ -503,12 +503,12 @@ mod tests {
     use crate::settings::SETTINGS;
 
     #[test]
-    fn the_grammar_holds_together() {
+    fn clap_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn what_was_typed_in_confidence_is_not_printed() {
+    fn debug_output_redacts_secret_arguments() {
         for line in [
             "serve --token planted --upstream-url https://ada:planted@box.example",
             "proxy --upstream-url https://ada:planted@box.example",
@@ -523,8 +523,8 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_is_a_setting_but_those_of_one_call() {
-        // What one call does, not how Hostler runs; and where the settings are.
+    fn every_flag_is_a_setting_except_per_call_options() {
+        // Options of one call, and the location of the settings.
         let not_settings = [
             "help",
             "version",
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_worth_reading() {
+    fn help_text_matches_snapshot() {
         let mut pages = Vec::new();
         collect(Cli::command().term_width(100), "hostler", &mut pages);
         insta::assert_snapshot!(pages.join("\n"));

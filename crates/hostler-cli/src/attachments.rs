@@ -1,4 +1,4 @@
-//! `--attach`: files of a person as attachments of a message, and what the host makes of them.
+//! `--attach`: reads files, sends them as attachments of a message and prints the host's attachment plan.
 
 mod content_type;
 mod plan;

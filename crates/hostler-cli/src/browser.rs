@@ -1,4 +1,4 @@
-//! The person's own browser, where there is a desktop.
+//! Opens the user's browser where there is a desktop.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -7,13 +7,13 @@ use std::process::Stdio;
 
 use crate::environment::HostEnvironment;
 
-/// The file that leads on to the address.
+/// File that redirects to the address.
 const REDIRECT_FILE: &str = "open.html";
 
-/// Shows an address; says whether there is somebody to do so.
+/// Opens an address in the browser; returns whether there is a program that can open it.
 ///
-/// The address lets somebody in, and everybody on a machine can read the arguments of its programs: so the browser is given a
-/// file in a directory of this user alone, which leads on.
+/// The address contains a sign-in code, and every user of a machine can read the arguments of its programs. The
+/// browser therefore gets a file in a private directory, which redirects to the address.
 pub(crate) fn open_in_browser(address: &str, directory: &Path, environment: &HostEnvironment) -> io::Result<bool> {
     let Some(opener) = find_opener(environment) else { return Ok(false) };
     let page = directory.join(REDIRECT_FILE);
@@ -23,11 +23,11 @@ pub(crate) fn open_in_browser(address: &str, directory: &Path, environment: &Hos
     writeln!(file, r#"<meta http-equiv="refresh" content="0;url={address}">"#)?;
     let mut command = tokio::process::Command::new(opener);
     command.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Some become the browser and stay; nobody waits for them, and the runtime buries them.
+    // Some openers become the browser and keep running. The command does not wait for them; the runtime reaps them.
     command.spawn().map(|_| true)
 }
 
-/// The program that knows the person's browser.
+/// Finds the program that opens the user's browser.
 fn find_opener(environment: &HostEnvironment) -> Option<PathBuf> {
     if cfg!(target_os = "macos") {
         return environment.find_program("open");
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_browser_gets_a_file_and_no_argument_holds_the_code() {
+    async fn browser_gets_a_redirect_file_and_no_argument_contains_the_code() {
         let dir = tempfile::tempdir().unwrap();
         let (bin, told) = (dir.path().join("bin"), dir.path().join("told"));
         std::fs::create_dir(&bin).unwrap();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_happens_without_a_desktop() {
+    async fn no_browser_is_opened_without_a_desktop() {
         let dir = tempfile::tempdir().unwrap();
         let shell = environment(&[("PATH", Path::new("/usr/bin:/bin"))], dir.path());
         assert!(!open_in_browser("http://127.0.0.1:1/#link=s3cret", dir.path(), &shell).unwrap());

@@ -1,9 +1,11 @@
+//! Output streams of a command, with styles for terminals and without control characters from other sources.
+
 use std::fmt;
 use std::io::{self, Write};
 
 use crate::environment::HostEnvironment;
 
-/// The two output streams of a command, and what their readers can take.
+/// The two output streams of a command, and whether they are terminals with color.
 pub struct Console {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
@@ -13,7 +15,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// The process's own streams.
+    /// Uses the process's own streams.
     pub fn for_process(environment: &HostEnvironment) -> Self {
         Self {
             out: Box::new(io::stdout()),
@@ -24,7 +26,7 @@ impl Console {
         }
     }
 
-    /// Any two writers; whether they pass as terminals comes from the environment.
+    /// Uses any two writers; the environment decides whether they count as terminals.
     pub fn with_writers(
         out: impl Write + Send + 'static,
         err: impl Write + Send + 'static,
@@ -41,18 +43,18 @@ impl Console {
         self.err_is_terminal
     }
 
-    /// Whether stderr takes colours; for the log.
+    /// Returns whether stderr shows colors; for the log.
     pub(crate) fn err_has_color(&self) -> bool {
         self.color && self.err_is_terminal
     }
 
-    /// Writes to stdout at once: people watch answers arrive.
+    /// Writes to stdout and flushes, so that answers appear as they stream.
     pub(crate) fn write_out(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
 
-    /// Writes foreign text to stdout: as it is for programs, without control characters for a terminal.
+    /// Writes untrusted text to stdout: unchanged for programs, without control characters on a terminal.
     pub(crate) fn write_out_untrusted(&mut self, text: &str, style: TextStyle) -> io::Result<()> {
         if self.out_is_terminal {
             let text = style.paint(&strip_control_characters(text), self.color);
@@ -62,18 +64,18 @@ impl Console {
         }
     }
 
-    /// A line on stdout, its foreign parts already made printable.
+    /// Writes a line to stdout; its untrusted parts are already escaped.
     pub(crate) fn write_out_line(&mut self, text: &str, style: TextStyle) -> io::Result<()> {
         let text = style.paint(text, self.color && self.out_is_terminal);
         self.write_out(&format!("{text}\n"))
     }
 
-    /// A question for people, to be answered on the same line.
+    /// Writes a question that is answered on the same line.
     pub(crate) fn write_prompt(&mut self, text: &str) {
         let _unread = write!(self.err, "{text}").and_then(|()| self.err.flush());
     }
 
-    /// A line for people. That nobody reads it is no reason to fail.
+    /// Writes a line for people to stderr. A closed stderr is not an error.
     pub(crate) fn write_note(&mut self, text: &str, style: TextStyle) {
         let text = style.paint(text, self.err_has_color());
         let _unread = writeln!(self.err, "{text}").and_then(|()| self.err.flush());
@@ -90,7 +92,7 @@ impl fmt::Debug for Console {
     }
 }
 
-/// The few looks that text has here.
+/// Styles of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextStyle {
     Plain,
@@ -118,12 +120,12 @@ impl TextStyle {
     }
 }
 
-/// Text of agents and hosts without what could steer a terminal; line breaks and tabs stay.
+/// Removes control characters from text of agents and hosts; line breaks and tabs stay.
 pub(crate) fn strip_control_characters(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-/// The same on one line.
+/// Does the same and joins lines.
 pub(crate) fn to_one_line(text: &str) -> String {
     strip_control_characters(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -133,13 +135,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_cannot_steer_the_terminal() {
+    fn untrusted_text_loses_control_sequences() {
         assert_eq!(strip_control_characters("a\u{1b}[2Jb\u{9b}c\r\n\td"), "a[2Jbc\n\td");
         assert_eq!(to_one_line("two\n  lines\u{7}"), "two lines");
     }
 
     #[test]
-    fn no_colour_means_no_escape() {
+    fn no_escape_sequences_without_color() {
         assert_eq!(TextStyle::Red.paint("x", false), "x");
         assert_eq!(TextStyle::Red.paint("x", true), "\u{1b}[31mx\u{1b}[0m");
     }

@@ -1,15 +1,17 @@
+//! The process's environment as a value.
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-/// The process's environment, read once in `main` and passed on; nothing else asks the process.
+/// Environment of the process, read once in `main` and passed on; no other code reads it from the process.
 #[derive(Clone)]
 pub struct HostEnvironment {
-    /// All variables. They hold secrets: never printed.
+    /// All variables. They contain secrets and are never printed.
     pub vars: BTreeMap<OsString, OsString>,
-    /// The user's home directory.
+    /// Home directory of the user.
     pub home: PathBuf,
     /// `$XDG_STATE_HOME`, or its default below home.
     pub xdg_state: PathBuf,
@@ -17,24 +19,24 @@ pub struct HostEnvironment {
     pub xdg_config: PathBuf,
     /// `$XDG_CACHE_HOME`, or its default below home.
     pub xdg_cache: PathBuf,
-    /// `$XDG_RUNTIME_DIR`, where there is one.
+    /// `$XDG_RUNTIME_DIR`, if set.
     pub xdg_runtime: Option<PathBuf>,
-    /// The directory for temporary files.
+    /// Directory for temporary files.
     pub temp_dir: PathBuf,
-    /// Where the command was started.
+    /// Working directory of the command.
     pub current_dir: PathBuf,
-    /// Whether somebody types on a terminal.
+    /// Whether stdin is a terminal.
     pub stdin_is_terminal: bool,
-    /// Whether somebody reads stdout on a terminal.
+    /// Whether stdout is a terminal.
     pub stdout_is_terminal: bool,
-    /// Whether somebody reads stderr on a terminal.
+    /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
-    /// How wide stdout's terminal is, where it has one that says so.
+    /// Width of stdout's terminal, if known.
     pub columns: Option<usize>,
 }
 
 impl HostEnvironment {
-    /// Asks the process. To be called once, in `main`.
+    /// Reads the process's environment. Called once, in `main`.
     pub fn from_process() -> Self {
         let current_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let mut environment = Self::from_vars(std::env::vars_os(), current_dir, std::env::temp_dir());
@@ -45,14 +47,14 @@ impl HostEnvironment {
         environment
     }
 
-    /// The same from values; nobody reads on a terminal.
+    /// Creates an environment from values; no stream is a terminal.
     pub fn from_vars(
         vars: impl IntoIterator<Item = (OsString, OsString)>,
         current_dir: PathBuf,
         temp_dir: PathBuf,
     ) -> Self {
         let vars: BTreeMap<_, _> = vars.into_iter().collect();
-        // The XDG specification says that relative paths are to be ignored.
+        // The XDG specification requires relative paths to be ignored.
         let directory = |name: &str| vars.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = directory("HOME").or_else(user_home_directory).unwrap_or_else(|| PathBuf::from("/"));
         let below_home = |name: &str, default: &str| directory(name).unwrap_or_else(|| home.join(default));
@@ -72,22 +74,22 @@ impl HostEnvironment {
         }
     }
 
-    /// A variable's value; empty counts as not set.
+    /// Returns a variable's value; empty counts as not set.
     pub fn var(&self, name: &str) -> Option<&OsStr> {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// Where this user's hosts keep their locks. Not created here.
+    /// Returns the directory of this user's locks. It is not created here.
     pub fn runtime_dir(&self) -> PathBuf {
         hostler_process::runtime_dir_path(self.xdg_runtime.as_deref())
     }
 
-    /// Where managed installs live.
+    /// Returns the directory of managed installs.
     pub fn cache_dir(&self) -> PathBuf {
         self.xdg_cache.join("hostler")
     }
 
-    /// The directories that belong to the host itself: state, configuration, cache and locks.
+    /// Returns the host's own directories: state, configuration, cache and locks.
     pub fn private_directories(&self, state_dir: &Path) -> Vec<PathBuf> {
         vec![state_dir.to_owned(), self.xdg_config.join("hostler"), self.cache_dir(), self.runtime_dir()]
     }
@@ -97,12 +99,12 @@ impl HostEnvironment {
         hostler_process::find_program(name, self.var("PATH")?)
     }
 
-    /// A path as the user meant it: relative to where the command was started.
+    /// Resolves a path relative to the working directory of the command.
     pub fn resolve_path(&self, path: &Path) -> PathBuf {
         self.current_dir.join(path)
     }
 
-    /// Whether the user asked for output without colours.
+    /// Returns whether the user asked for output without colors.
     pub(crate) fn is_color_disabled(&self) -> bool {
         self.var("NO_COLOR").is_some() || self.var("TERM").is_some_and(|term| term == "dumb")
     }
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn xdg_directories_default_to_places_below_home() {
+    fn xdg_directories_default_to_paths_below_home() {
         let environment = environment(&[("HOME", "/home/ada")]);
         assert_eq!(environment.xdg_state, Path::new("/home/ada/.local/state"));
         assert_eq!(environment.xdg_config, Path::new("/home/ada/.config"));
@@ -140,21 +142,21 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_xdg_directory_is_ignored() {
+    fn relative_xdg_directory_is_ignored() {
         let environment = environment(&[("HOME", "/home/ada"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "/c")]);
         assert_eq!(environment.xdg_state, Path::new("/home/ada/.local/state"));
         assert_eq!(environment.xdg_cache, Path::new("/c"));
     }
 
     #[test]
-    fn locks_are_where_hosts_keep_them_whatever_the_temporary_directory_is() {
+    fn runtime_directory_does_not_depend_on_the_temporary_directory() {
         let expected = PathBuf::from(format!("/tmp/hostler-{}", nix::unistd::geteuid()));
         assert_eq!(environment(&[]).runtime_dir(), expected);
         assert_eq!(environment(&[("XDG_RUNTIME_DIR", "/gone/with/the/session")]).runtime_dir(), expected);
     }
 
     #[test]
-    fn its_debug_output_shows_no_variable() {
+    fn debug_output_contains_no_variables() {
         let text = format!("{:?}", environment(&[("HOME", "/h"), ("HOSTLER_UPSTREAM_KEY", "sk-planted")]));
         assert!(!text.contains("sk-planted"), "{text}");
     }

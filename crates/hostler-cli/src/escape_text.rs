@@ -1,18 +1,19 @@
-//! Text of folders, agents and clients as a person has to see it before a decision: nothing in it hides, nothing reverses it.
+//! Escapes invisible and direction-changing characters in text of folders, agents and clients that a person decides
+//! about.
 //!
-//! Follows the same rules as the web page (`web/src/ui/visible.ts`); both are checked with the same cases
+//! The web page follows the same rules (`web/src/ui/visible.ts`); both are checked with the same cases
 //! (`web/tests/support/visible.json`).
 
-/// Longest run of blanks between two words that is shown as it is.
+/// Longest run of blanks inside a line that is shown unchanged.
 const MAX_BLANK_RUN_CHARS: usize = 16;
-/// Longest indentation that is shown as it is.
+/// Longest indentation that is shown unchanged.
 const MAX_INDENT_CHARS: usize = 60;
-/// Most empty lines in a row that are shown as they are.
+/// Maximum number of consecutive empty lines that are shown unchanged.
 const MAX_EMPTY_LINES: usize = 5;
 
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
 
-/// The text with a name for each character that cannot be seen, such as `⟨U+202E⟩`. Line breaks and tabs stay.
+/// Replaces each invisible character with its name, such as `⟨U+202E⟩`. Line breaks and tabs stay.
 pub(crate) fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -33,18 +34,19 @@ pub(crate) fn escape_invisible(text: &str) -> String {
     shown
 }
 
-/// The same on one line.
+/// Does the same and joins lines.
 pub(crate) fn escape_invisible_line(text: &str) -> String {
     escape_invisible(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The same for code, where blanks count: so many that they push the rest out of sight are counted instead.
+/// Does the same for code, where blanks matter: a run that is long enough to push text out of view is replaced with
+/// its length.
 pub(crate) fn escape_invisible_code(text: &str) -> String {
     let mut lines = Vec::new();
     let mut empty = Vec::new();
     let text = text.replace("\r\n", "\n");
     for line in text.split('\n') {
-        // A first line has nothing above it that empty lines could push out of sight.
+        // Empty lines at the start push nothing out of view.
         if !lines.is_empty() && line.chars().all(is_blank) {
             empty.push(line);
             continue;
@@ -64,7 +66,7 @@ fn flush_empty_lines(empty: &mut Vec<&str>, lines: &mut Vec<String>) {
     empty.clear();
 }
 
-/// A line with its long runs of blanks counted.
+/// Replaces long runs of blanks in a line with their length.
 fn collapse_blank_runs(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     let mut run = String::new();
@@ -88,12 +90,12 @@ fn collapse_blank_runs(line: &str) -> String {
     shown
 }
 
-/// White space that stays on its line.
+/// Returns whether a character is white space inside a line.
 fn is_blank(c: char) -> bool {
     c.is_whitespace() && !matches!(c, '\n' | '\r') || c == '\u{feff}'
 }
 
-/// Whether a character changes the direction, takes no room, or only looks like nothing.
+/// Returns whether a character changes the text direction, has no width, or looks like nothing.
 fn is_invisible(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\n'))
         || matches!(
@@ -108,7 +110,7 @@ fn can_precede_joiner(c: char) -> bool {
     c == '\u{fe0f}' || is_pictographic(c)
 }
 
-/// Whether a character is a picture or the color of one. Joiners between two pictures make them one picture.
+/// Returns whether a character is an emoji or an emoji modifier. Joiners between two emoji combine them.
 fn is_pictographic(c: char) -> bool {
     matches!(c, '\u{2194}'..='\u{27bf}' | '\u{2934}'..='\u{2b55}' | '\u{1f000}'..='\u{1faff}')
 }
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_shown_as_the_page_shows_it() {
+    fn escaping_matches_the_web_page_cases() {
         let cases: Value = serde_json::from_str(include_str!("../../../web/tests/support/visible.json")).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         for case in cases["visible"].as_array().unwrap() {
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_hides_nothing_either() {
+    fn single_line_escaping_shows_invisible_characters() {
         assert_eq!(escape_invisible_line("a\u{2028}b\n  c\u{85}d"), "a⟨U+2028⟩b c⟨U+0085⟩d");
     }
 }

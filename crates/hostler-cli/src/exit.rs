@@ -1,3 +1,5 @@
+//! Exit codes and failures of commands.
+
 use std::process::ExitCode;
 
 use ahp_types::errors::ahp_error_codes;
@@ -8,25 +10,25 @@ use crate::ports::LaunchError;
 use crate::settings::SettingsError;
 use crate::state::StateError;
 
-/// How a command ended; the numbers are part of the command line's contract.
+/// Exit status of a command; the numbers are a stable part of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what was asked.
+    /// Success.
     Done,
-    /// It failed.
+    /// Failure.
     Failed,
     /// The command line or the settings are wrong.
     Usage,
     /// The agent is not installed.
     AgentMissing,
-    /// The upstream refused the credential.
+    /// The upstream rejected the credential.
     UpstreamRefused,
-    /// The user interrupted it.
+    /// The user interrupted the command.
     Interrupted,
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// Returns the number for the shell.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -45,7 +47,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A command's failure: what to tell the person, and the exit code.
+/// Failure of a command: the message and the exit code.
 #[derive(Debug)]
 pub(crate) struct CommandFailure {
     pub(crate) exit: Exit,
@@ -57,14 +59,14 @@ impl CommandFailure {
         Self { exit, message: message.into() }
     }
 
-    /// Tells the person now; what is left is the exit code.
+    /// Prints the message now; the exit code remains.
     pub(crate) fn report(&mut self, console: &mut Console) {
         if !self.message.is_empty() {
             console.write_note(&std::mem::take(&mut self.message), TextStyle::Red);
         }
     }
 
-    /// The user asked to stop; there is nothing to explain.
+    /// Failure without a message, because the user asked to stop.
     pub(crate) fn interrupted() -> Self {
         Self::new(Exit::Interrupted, "")
     }
@@ -85,7 +87,7 @@ impl From<StateError> for CommandFailure {
 impl From<ClientError> for CommandFailure {
     fn from(error: ClientError) -> Self {
         let exit = match error {
-            // Somebody has to sign in to the upstream first.
+            // A sign-in to the upstream is required.
             ClientError::ErrorResponse { code: ahp_error_codes::AUTH_REQUIRED, .. } => Exit::UpstreamRefused,
             _ => Exit::Failed,
         };
@@ -105,7 +107,7 @@ impl From<LaunchError> for CommandFailure {
 
 impl From<std::io::Error> for CommandFailure {
     fn from(error: std::io::Error) -> Self {
-        // A reader that went away (`hostler run … | head`) is not worth a sentence.
+        // A closed pipe (`hostler run … | head`) needs no message.
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Done, "");
         }

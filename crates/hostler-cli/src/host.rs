@@ -1,4 +1,4 @@
-//! The host of a state directory: the one that runs, or one of our own.
+//! Connects to the running host of a state directory, or starts one in this process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ use crate::state::{
     EditorAnnouncement, HostEndpoint, HostLock, PublishedEndpoint, StateDir, StateError, read_token, to_local_ip,
 };
 
-/// A shutdown that takes longer is left behind: the supervisors end what it did not.
+/// Maximum duration of a shutdown; after it, the supervisors end the remaining processes.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(4500);
-/// How long to wait for a host that is just starting or just leaving.
+/// How long to wait for a host that is starting or stopping.
 const HOST_WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 const HOST_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long our own goodbye may take to be noticed before others are blamed.
+/// How long the host may take to notice our disconnect before other clients are reported.
 const DISCONNECT_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
-/// A host in this process, with its lock and its published address.
+/// Host in this process, with its lock and its published address.
 pub(crate) struct InProcessHost {
     pub(crate) host: Arc<dyn RunningHost>,
     reloader: Option<ConfigReloader>,
@@ -39,8 +39,8 @@ pub(crate) struct InProcessHost {
 }
 
 impl InProcessHost {
-    /// Starts a host and publishes its address. The lock is held until it has stopped. The host follows the file of the
-    /// settings, and `tell` gets what there is to tell about that.
+    /// Starts a host and publishes its address. The lock is held until it has stopped. The host follows the
+    /// configuration file; `tell` receives its reload notices.
     pub(crate) async fn start(
         wiring: &Wiring,
         directory: &StateDir,
@@ -70,7 +70,7 @@ impl InProcessHost {
         }
     }
 
-    /// Tells the editors on this machine where it is, until it stops.
+    /// Announces the host to the editors on this machine until it stops.
     pub(crate) fn announce_to_editors(&mut self, settings: &Settings) {
         let addr = self.endpoint().addr();
         self.announced =
@@ -81,7 +81,7 @@ impl InProcessHost {
         self.published.endpoint()
     }
 
-    /// The port of the address that was asked for.
+    /// Returns the port of the configured address.
     pub(crate) fn port(&self) -> u16 {
         self.host.page().map_or(self.endpoint().port, |page| page.addr.port())
     }
@@ -90,22 +90,22 @@ impl InProcessHost {
         self.token.as_ref()
     }
 
-    /// What follows the configuration file.
+    /// Returns the watcher of the configuration file.
     pub(crate) fn reloader(&self) -> Option<&ConfigReloader> {
         self.reloader.as_ref()
     }
 
-    /// A connection to it.
+    /// Connects to the host.
     pub(crate) async fn connect(&self) -> Result<(Client, mpsc::Receiver<HostEvent>), ClientError> {
         Client::connect(self.endpoint().addr(), self.token()).await
     }
 
-    /// Whether the binary was built with the page.
+    /// Returns whether the binary was built with the page.
     pub(crate) fn has_page(&self) -> bool {
         self.host.page().is_some_and(|page| page.is_built)
     }
 
-    /// A URL that opens the page once, if there is a page.
+    /// Returns a URL that opens the page once, if there is a page.
     pub(crate) async fn create_page_link(&self) -> Option<PageLink> {
         let page = self.endpoint().page_url.as_deref()?;
         if self.token.is_none() {
@@ -117,12 +117,12 @@ impl InProcessHost {
         Some(PageLink { base: page.to_owned(), code: Some(link.ok()?.code) })
     }
 
-    /// Stops it. A signal ends the wait.
+    /// Stops the host. A signal ends the wait.
     pub(crate) async fn stop(self, signals: &mut Signals) -> Result<(), CommandFailure> {
         let Self { host, reloader, published, announced, token: _, _lock } = self;
         drop(reloader);
         drop(announced);
-        // New clients do not find it from here on; the lock stays until all is over.
+        // New clients do not find the host from here on; the lock is held until the shutdown is complete.
         drop(published);
         match signals.run_or_interrupt(tokio::time::timeout(SHUTDOWN_TIMEOUT, host.shutdown())).await? {
             Ok(()) => Ok(()),
@@ -133,7 +133,7 @@ impl InProcessHost {
         }
     }
 
-    /// Stays until nobody is connected any more, or until a signal, and stops.
+    /// Waits until no client is connected, or for a signal, then stops the host.
     pub(crate) async fn stop_after_clients(
         self,
         console: &mut Console,
@@ -158,22 +158,22 @@ impl InProcessHost {
     }
 }
 
-/// The page's URL for a browser on this machine.
+/// Returns the page's URL for a browser on this machine.
 fn page_url(page: PageEndpoint) -> String {
     let scheme = if page.tls { "https" } else { "http" };
     format!("{scheme}://{}", SocketAddr::new(to_local_ip(page.addr.ip()), page.addr.port()))
 }
 
-/// A connection to the host of a state directory.
+/// Connection to the host of a state directory.
 pub(crate) struct HostConnection {
     pub(crate) client: Client,
     pub(crate) events: mpsc::Receiver<HostEvent>,
-    /// Ours, if none was running.
+    /// Host in this process, if none was running.
     pub(crate) started_host: Option<InProcessHost>,
 }
 
 impl HostConnection {
-    /// Says goodbye; a host of our own stays until its last client has left.
+    /// Closes the connection; a host of our own runs until its last client has disconnected.
     pub(crate) async fn disconnect(self, console: &mut Console, signals: &mut Signals) {
         let Self { client, events, started_host: own } = self;
         drop(events);
@@ -197,14 +197,14 @@ pub(crate) async fn connect_or_start(wiring: &Wiring, settings: &Settings) -> Re
                 Ok((client, events)) => {
                     return Ok(HostConnection { client, events, started_host: None });
                 }
-                // It may be leaving: its files go first, its lock last.
+                // The host may be stopping: it removes its files first and releases its lock last.
                 Err(error @ (ClientError::Unreachable { .. } | ClientError::Closed(_))) => error.into(),
                 Err(error) => return Err(error.into()),
             }
         } else {
             match HostLock::acquire(&directory).await {
                 Ok(lock) => return start_in_process(wiring, settings, &directory, lock).await,
-                // Somebody is starting one, or has not quite left.
+                // Another process is starting or stopping a host.
                 Err(error @ StateError::InUse { .. }) => error.into(),
                 Err(error) => return Err(error.into()),
             }
@@ -216,7 +216,8 @@ pub(crate) async fn connect_or_start(wiring: &Wiring, settings: &Settings) -> Re
     }
 }
 
-/// Connects to the host that runs on the state directory. One that would end with the command is of no use here.
+/// Connects to the host that runs on the state directory. It starts none, because that one would end with the
+/// command.
 pub(crate) async fn connect_to_running(
     settings: &Settings,
 ) -> Result<(HostEndpoint, Client, mpsc::Receiver<HostEvent>), CommandFailure> {
@@ -228,7 +229,7 @@ pub(crate) async fn connect_to_running(
             let (client, events) = Client::connect(endpoint.addr(), token.as_ref()).await?;
             return Ok((endpoint, client, events));
         }
-        // Somebody may just be starting one.
+        // Another process may be starting one.
         if !HostLock::is_held(&directory)? || Instant::now() > deadline {
             let path = settings.state_dir.display();
             let sentence = format!(
@@ -241,16 +242,16 @@ pub(crate) async fn connect_to_running(
     }
 }
 
-/// A URL that opens a page.
+/// URL that opens the page.
 pub(crate) struct PageLink {
-    /// Where the page is, without a slash at its end.
+    /// Base URL of the page, without a trailing slash.
     pub(crate) base: String,
-    /// What lets the browser in; none if nothing is needed. Behind the `#` it reaches no server and no log.
+    /// Sign-in code; `None` if none is needed. In the URL's fragment, it reaches no server and no log.
     pub(crate) code: Option<String>,
 }
 
 impl PageLink {
-    /// The URL of a place inside of the page.
+    /// Returns the URL of a path inside the page.
     pub(crate) fn url_for(&self, place: &str) -> String {
         let Self { base, code } = self;
         let code = code.as_ref().map(|code| format!("#link={code}")).unwrap_or_default();
@@ -277,7 +278,7 @@ async fn start_in_process(
     }
 }
 
-/// The settings, as the host wants them.
+/// Converts the settings to host options.
 pub(crate) fn host_options(
     wiring: &Wiring,
     settings: &Settings,
@@ -316,7 +317,7 @@ pub(crate) fn host_options(
     }
 }
 
-/// The host's own directories, and the files with secrets that the settings name.
+/// Returns the host's own directories, and files with secrets that the settings name.
 fn private_paths(wiring: &Wiring, settings: &Settings) -> Vec<PathBuf> {
     let token = match &settings.token {
         TokenChoice::File(path) => Some(path.clone()),
@@ -328,14 +329,14 @@ fn private_paths(wiring: &Wiring, settings: &Settings) -> Vec<PathBuf> {
     directories.into_iter().chain([token, config, key].into_iter().flatten()).collect()
 }
 
-/// The names that the host answers to: those that are given, and the one that people are told.
+/// Returns the accepted host names: configured ones and that of the public URL.
 fn allowed_hosts(settings: &Settings) -> Vec<String> {
     let public = settings.public_url.as_deref().and_then(|url| url::Url::parse(url).ok());
     let public = public.as_ref().and_then(url::Url::host_str).map(|name| name.trim_matches(['[', ']']).to_owned());
     settings.allowed_hosts.iter().cloned().chain(public).collect()
 }
 
-/// The token that the settings ask for.
+/// Returns the token that the settings choose.
 pub(crate) fn choose_token(
     settings: &Settings,
     directory: &StateDir,

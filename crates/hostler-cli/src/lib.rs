@@ -1,10 +1,14 @@
-//! The command line: every command that needs a host, but `serve`, is an AHP client of the state directory's host.
+//! The command line. Commands that need a host, except `serve`, are AHP clients of the state directory's host.
 //!
-//! The crate declares the [ports](Wiring) that it needs (a launcher of hosts, installers, checks) and the binary fills
-//! them in. It reads no environment variables and owns no global: [`execute`] is a function of what it is given.
+//! Where no host runs, a command starts one in its own process, except `link`. `rules` and `trust` edit files that
+//! hosts follow; `agents`, `doctor` and `completions` need no host.
 //!
-//! **Architecture Invariant:** this crate imports no engine, no store, no gateway and no driver's code; of a running
-//! host it knows the WebSocket, [`RunningHost`], the book of rules and the trusted folders that both write.
+//! The crate declares the [ports](Wiring) that it needs (a launcher of hosts, installers, checks), and the binary
+//! implements them. It reads no environment variables and owns no globals: [`execute`] is a function of its
+//! arguments.
+//!
+//! **Architecture Invariant:** this crate imports no code of engine, store, gateway or drivers; of a running host
+//! it knows the WebSocket, [`RunningHost`], and the files of rules and trusted folders that both write.
 
 #![forbid(unsafe_code)]
 
@@ -62,7 +66,7 @@ use console::TextStyle;
 use exit::CommandFailure;
 use settings::SettingsSource;
 
-/// What a command has of the process: its streams and its signals.
+/// Streams and signals of the process.
 pub struct Io {
     /// stdout and stderr.
     pub console: Console,
@@ -78,8 +82,8 @@ impl fmt::Debug for Io {
     }
 }
 
-/// The whole command line, for the binary's `main`: builds the runtime, takes the process's streams and signals, and
-/// runs the command.
+/// Runs the whole command line for the binary's `main`: builds the runtime, uses the process's streams and signals,
+/// and runs the command.
 pub fn main(args: impl IntoIterator<Item = OsString>, wiring: Wiring) -> ExitCode {
     let mut console = Console::for_process(&wiring.environment);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -101,12 +105,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>, wiring: Wiring) -> ExitCod
             }
         }
     });
-    // A read of stdin that nobody wants any more must not hold the process.
+    // A pending read of stdin must not keep the process alive.
     runtime.shutdown_background();
     exit.into()
 }
 
-/// Runs one command with everything passed in; the caller has a runtime.
+/// Runs one command with everything passed in; the caller provides a runtime.
 pub async fn execute(args: impl IntoIterator<Item = OsString>, wiring: &Wiring, io: &mut Io) -> Exit {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -147,7 +151,7 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Comma
     }
 }
 
-/// Help goes to stdout and is a success, a wrong command line goes to stderr and is not.
+/// Prints help to stdout with success, or a usage error to stderr with failure.
 fn print_usage(error: &clap::Error, console: &mut Console) -> Exit {
     if error.use_stderr() {
         console.write_note(error.to_string().trim_end(), TextStyle::Plain);
@@ -164,10 +168,10 @@ fn start_logging(filter: &str, tap: &LogTap, console: &mut Console) {
         console.write_note("HOSTLER_LOG is not a log filter such as `debug`: using `warn`.", TextStyle::Yellow);
         tracing_subscriber::EnvFilter::new("warn")
     });
-    // In detail, libraries for sockets and HTTP log the bytes that pass through them: tokens, keys and prompts.
+    // At debug level, libraries for sockets and HTTP log the bytes that they transfer: tokens, keys and prompts.
     let harmless = filter_fn(|event| event.target().starts_with("hostler") || *event.level() <= tracing::Level::WARN);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(console.err_has_color());
     let lines = lines.with_filter(filter.and(harmless));
-    // Somebody who calls us may have a log already; then that one is used.
+    // An embedding program may have set a subscriber already; then that one is used.
     let _already = tracing_subscriber::registry().with(lines).with(tap.layer()).try_init();
 }

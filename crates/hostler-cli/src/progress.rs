@@ -1,4 +1,4 @@
-//! Things that move on stderr while one waits. Nothing of it is drawn where nobody watches.
+//! Progress on stderr: a spinner and an install bar, drawn on a terminal only.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::console::Console;
 
 const SPINNER_TICK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A sign of life, until there is something to read.
+/// Spinner that runs until the first output.
 #[derive(Debug)]
 pub(crate) struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
-    /// Starts to spin, on a terminal.
+    /// Starts the spinner, on a terminal.
     pub(crate) fn start(text: &'static str, console: &Console) -> Self {
         if !console.err_is_terminal() {
             return Self::hidden();
@@ -52,14 +52,14 @@ impl Drop for Spinner {
     }
 }
 
-/// How far an install is: a bar on a terminal, a line per step elsewhere.
+/// Progress of an install: a bar on a terminal, a line per step elsewhere.
 #[derive(Debug)]
 pub(crate) struct InstallProgressBar {
     bar: ProgressBar,
 }
 
 impl InstallProgressBar {
-    /// The bar, and where the installer reports to. `line` gets the steps where there is no terminal.
+    /// Returns the bar and the sink for the installer. Without a terminal, `line` receives the steps.
     pub(crate) fn new(
         title: String,
         console: &Console,
@@ -97,7 +97,7 @@ impl Drop for InstallProgressBar {
     }
 }
 
-/// Says each step once, and every quarter of the way.
+/// Reports each step once, and every quarter of a download.
 fn plain_progress_sink(title: String, line: impl Fn(&str) + Send + Sync + 'static) -> InstallProgressSink {
     let last = Arc::new(Mutex::new(String::new()));
     Box::new(move |progress| {
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_terminal_each_step_is_said_once() {
+    fn each_step_is_printed_once_without_a_terminal() {
         let said = Arc::new(Mutex::new(Vec::new()));
         let sink = plain_progress_sink("claude".into(), {
             let said = Arc::clone(&said);

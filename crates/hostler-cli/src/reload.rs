@@ -1,7 +1,7 @@
-//! A configuration file that changes while a host or a proxy runs.
+//! Reloads the configuration file while a host or a proxy runs.
 //!
-//! The file is looked at twice a second and read once it has stopped changing. What a gateway can take over is taken
-//! over; a file with a mistake leaves everything as it was; the rest is named, since it counts from the next start.
+//! The file is checked twice a second and read once it has stopped changing. Gateway options are applied; an
+//! invalid file changes nothing; other changed settings are reported, because they need a restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::ports::{GatewayOptions, LaunchError};
 use crate::settings::{ConfigFileStamp, SettingValue, Settings, SettingsSource};
 
 const CONFIG_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Notes that wait to be shown; more of them say nothing new.
+/// Notices that may wait to be shown; further ones are dropped.
 const NOTICE_QUEUE_SIZE: usize = 16;
 
-/// Something to tell about a changed file.
+/// Message about a changed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReloadNotice {
     pub(crate) text: String,
@@ -32,15 +32,15 @@ impl ReloadNotice {
     }
 }
 
-/// Gives a changed configuration to whoever runs with it.
+/// Applies a changed configuration to the running host or proxy.
 pub(crate) type ReconfigureFn = Arc<dyn Fn(GatewayOptions) -> Result<(), LaunchError> + Send + Sync>;
 
-/// What a running gateway cannot take over although the settings could say it.
+/// Changes that a running gateway cannot apply.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReloadConstraints {
-    /// The variables that agents do not get, if agents are started.
+    /// Variables that are withheld from agents, if agents are started.
     pub(crate) withheld_variables: Option<Vec<String>>,
-    /// Whether there is no place to count what is used.
+    /// Whether there is no ledger to count usage in.
     pub(crate) has_no_ledger: bool,
 }
 
@@ -52,7 +52,8 @@ pub(crate) struct ConfigReloader {
 }
 
 impl ConfigReloader {
-    /// Begins to follow the file of these settings; notes go to `tell`. Settings without a file are not followed.
+    /// Starts to follow the file of these settings; `tell` receives notices. Settings without a file are not
+    /// followed.
     pub(crate) fn start(
         settings: &Settings,
         bounds: ReloadConstraints,
@@ -76,7 +77,7 @@ impl ConfigReloader {
         Some(Self { task, reload_requested: now })
     }
 
-    /// Reads the file now.
+    /// Reloads the file now.
     pub(crate) fn reload_now(&self) {
         self.reload_requested.notify_one();
     }
@@ -88,7 +89,7 @@ impl Drop for ConfigReloader {
     }
 }
 
-/// Notes for somebody who reads them when there is time.
+/// Returns a sink and a receiver of notices.
 pub(crate) fn notice_channel() -> (impl Fn(ReloadNotice) + Send + 'static, mpsc::Receiver<ReloadNotice>) {
     let (sender, receiver) = mpsc::channel(NOTICE_QUEUE_SIZE);
     let tell = move |note| {
@@ -97,7 +98,7 @@ pub(crate) fn notice_channel() -> (impl Fn(ReloadNotice) + Send + 'static, mpsc:
     (tell, receiver)
 }
 
-/// Notes for the log, where nobody waits for them.
+/// Writes a notice to the log.
 pub(crate) fn log_notice(note: ReloadNotice) {
     if note.is_warning {
         tracing::warn!("{}", note.text);
@@ -106,15 +107,15 @@ pub(crate) fn log_notice(note: ReloadNotice) {
     }
 }
 
-/// What was read last, and what is in force.
+/// Last read file and effective settings.
 struct ConfigFileWatcher {
     source: Arc<SettingsSource>,
     bounds: ReloadConstraints,
     gateway: GatewayOptions,
     restart_settings: BTreeMap<&'static str, SettingValue>,
-    /// The file that was read.
+    /// Stamp of the file that was read.
     read_stamp: Option<ConfigFileStamp>,
-    /// The file as it was seen last.
+    /// Stamp that was seen last.
     seen_stamp: Option<ConfigFileStamp>,
 }
 
@@ -130,8 +131,8 @@ impl ConfigFileWatcher {
         })
     }
 
-    /// Returns when the file is another one than the one that was read, and has stayed the same for a while: editors
-    /// write in several steps.
+    /// Returns when the file differs from the one that was read and has not changed for a while: editors write in
+    /// several steps.
     async fn wait_for_change(&mut self) {
         let mut ticks = tokio::time::interval(CONFIG_POLL_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

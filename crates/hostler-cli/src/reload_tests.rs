@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::environment::HostEnvironment;
 
-/// A configuration file and somebody who follows it.
+/// Configuration file and its watcher.
 struct Fixture {
     _scratch: tempfile::TempDir,
     path: PathBuf,
@@ -24,7 +24,7 @@ impl Fixture {
         Self { _scratch: scratch, path, follower, applied: Mutex::default() }
     }
 
-    /// Writes the file and has it read.
+    /// Writes the file and reloads it.
     fn write(&mut self, text: &str) -> Vec<ReloadNotice> {
         std::fs::write(&self.path, text).unwrap();
         self.read()
@@ -52,7 +52,7 @@ impl Fixture {
 const SCRIPTED: &str = "upstream = 'scripted'\n";
 
 #[test]
-fn a_changed_file_is_applied_and_an_unchanged_one_is_not() {
+fn changed_file_is_applied_and_unchanged_file_is_not() {
     let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints::default());
     assert_eq!(fixture.read(), []);
     let notes = fixture.write(&format!("{SCRIPTED}[upstreams.toy]\nkind = 'scripted'\n"));
@@ -63,7 +63,7 @@ fn a_changed_file_is_applied_and_an_unchanged_one_is_not() {
 }
 
 #[test]
-fn a_file_with_a_mistake_leaves_everything_as_it_was_and_says_so() {
+fn invalid_file_changes_nothing_and_is_reported() {
     let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints::default());
     for (text, part) in [
         ("upstream = ", "line 1"),
@@ -82,7 +82,7 @@ fn a_file_with_a_mistake_leaves_everything_as_it_was_and_says_so() {
 }
 
 #[test]
-fn what_needs_a_restart_is_named_once() {
+fn restart_settings_are_reported_once() {
     let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints::default());
     let changed = format!("{SCRIPTED}listen = '127.0.0.1:1'\nclaude = 'js'\nmodel = 'm'\n[agent.env]\nA = 'b'");
     let notes = fixture.write(&changed);
@@ -95,7 +95,7 @@ fn what_needs_a_restart_is_named_once() {
 }
 
 #[test]
-fn a_variable_that_agents_can_see_is_not_taken_for_a_key() {
+fn variable_visible_to_agents_is_not_used_as_a_key() {
     let hidden = vec!["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "OPENAI_API_KEY", "HOSTLER_UPSTREAM_KEY", "OLD"];
     let bounds = ReloadConstraints {
         withheld_variables: Some(hidden.into_iter().map(str::to_owned).collect()),
@@ -111,7 +111,7 @@ fn a_variable_that_agents_can_see_is_not_taken_for_a_key() {
 }
 
 #[test]
-fn limits_are_not_taken_over_where_nothing_is_counted() {
+fn limits_are_not_applied_without_a_ledger() {
     let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints { withheld_variables: None, has_no_ledger: true });
     let notes = fixture.write(&format!("{SCRIPTED}[limits]\nday-requests = 1"));
     assert!(notes[0].is_warning && notes[0].text.contains("start the proxy again"), "{notes:?}");

@@ -1,4 +1,4 @@
-//! The host's sessions as a client sees them: all of them page by page, and the one that a person means.
+//! Lists the host's sessions page by page, and finds the one that a user names.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,12 @@ use crate::console::to_one_line;
 use crate::exit::{CommandFailure, Exit};
 use crate::turn::PROVIDER;
 
-/// How many summaries are asked for at once.
+/// Summaries per request.
 const LIST_PAGE_SIZE: usize = 200;
-/// The length of a short id, as long as it says which session is meant.
+/// Minimum length of a short id.
 const MIN_SHORT_ID_CHARS: usize = 8;
 
-/// The first sessions that are wanted, the most recently changed first; no more pages are read than that takes.
+/// Returns the first matching sessions, the most recently changed first; reads only as many pages as needed.
 pub(crate) async fn list_sessions(
     client: &Client,
     limit: usize,
@@ -35,19 +35,19 @@ pub(crate) async fn list_sessions(
     }
 }
 
-/// The session that a person means.
+/// Finds the session that the user names.
 pub(crate) async fn find_session(client: &Client, name: &str) -> Result<SessionSummary, CommandFailure> {
     let all = list_sessions(client, usize::MAX, |_| true).await?;
     resolve_session(client, &all, name).await
 }
 
-/// The first working directory of a session, if it is a folder of this machine.
+/// Returns the first working directory of a session, if it is a local folder.
 pub(crate) fn working_directory(session: &SessionSummary) -> Option<PathBuf> {
     let uri = session.working_directories.as_ref()?.first()?;
     url::Url::parse(uri).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()
 }
 
-/// The session that a person means: one of these, or one that is hidden from the list, if it is named in full.
+/// Finds the named session: one of these, or one that is not listed, if its full id is given.
 pub(crate) async fn resolve_session(
     client: &Client,
     all: &[SessionSummary],
@@ -61,7 +61,7 @@ pub(crate) async fn resolve_session(
     }
 }
 
-/// Whoever is opened is in the list afterwards.
+/// Opens an unlisted session, which adds it to the list.
 async fn open_unlisted_session(client: &Client, uri: &str) -> Result<Option<SessionSummary>, ClientError> {
     match client.subscribe_to_session(uri).await {
         Ok(_) => Ok(list_sessions(client, 1, |session| session.resource == uri).await?.pop()),
@@ -70,7 +70,7 @@ async fn open_unlisted_session(client: &Client, uri: &str) -> Result<Option<Sess
     }
 }
 
-/// The URI of a session that is named by it, or by all of its id.
+/// Returns the session URI if the name is a URI or a full id.
 fn full_session_uri(name: &str) -> Option<String> {
     let name = name.trim();
     match Uuid::try_parse(name) {
@@ -82,7 +82,7 @@ fn full_session_uri(name: &str) -> Option<String> {
     }
 }
 
-/// The session among these with this URI, this id, or the only one whose id begins like this.
+/// Returns the session with this URI or id, or the only one whose id starts with it.
 fn match_session<'a>(all: &'a [SessionSummary], name: &str) -> Result<&'a SessionSummary, CommandFailure> {
     let name = name.trim();
     if name.is_empty() {
@@ -119,16 +119,16 @@ fn ambiguous_id_message(name: &str, several: &[&SessionSummary]) -> String {
     text
 }
 
-/// A session's id: the path of its URI.
+/// Returns a session's id: the path of its URI.
 pub(crate) fn session_id(uri: &str) -> &str {
     uri.split_once(":/").map_or(uri, |(_, path)| path.trim_start_matches('/'))
 }
 
-/// For each session the beginning of its id, long enough to tell it from the others here.
+/// Returns a prefix of each session's id, long enough to be unique in this list.
 pub(crate) fn short_ids(sessions: &[SessionSummary]) -> Vec<String> {
     let mut sorted: Vec<&str> = sessions.iter().map(|session| session_id(&session.resource)).collect();
     sorted.sort_unstable();
-    // Whatever shares most with an id stands beside it.
+    // In sorted order, the ids that share the longest prefix are adjacent.
     let short = |id: &str| {
         let from = sorted.partition_point(|other| *other < id);
         let until = sorted.partition_point(|other| *other <= id);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_named_by_its_uri_its_id_or_the_beginning_of_its_id() {
+    fn session_is_found_by_uri_id_or_id_prefix() {
         let all = sessions();
         for name in [THIRD, "27aa0000-0000-4000-8000-000000000003", "27AA", "2", " 27 "] {
             assert_eq!(match_session(&all, name).unwrap().resource, THIRD, "{name}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_that_fits_several_names_them_and_is_a_usage_error() {
+    fn ambiguous_prefix_is_a_usage_error_with_candidates() {
         let all = sessions();
         let failure = match_session(&all, "1f0c").unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_session_is_a_failure_and_an_empty_name_a_usage_error() {
+    fn unknown_session_fails_and_empty_name_is_a_usage_error() {
         let all = sessions();
         for name in ["3", "claude:/27aa", "000000000003", "codex:/27aa0000-0000-4000-8000-000000000003"] {
             assert_eq!(match_session(&all, name).unwrap_err().exit, Exit::Failed, "{name}");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_named_in_full_by_its_uri_or_its_id() {
+    fn full_session_uri_accepts_uri_or_full_id() {
         let whole = session_id(THIRD);
         for name in [THIRD, whole, &whole.to_uppercase(), &format!(" {whole} ")] {
             assert_eq!(full_session_uri(name).as_deref(), Some(THIRD), "{name}");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn short_ids_are_as_long_as_it_takes_to_tell_them_apart() {
+    fn short_ids_are_just_long_enough_to_be_unique() {
         let all = sessions();
         let expected = [session_id(FIRST), session_id(SECOND), "27aa0000"];
         assert_eq!(short_ids(&all), expected);

@@ -1,3 +1,5 @@
+//! Signals of the process as a stream.
+
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -5,30 +7,30 @@ use tokio::sync::mpsc;
 
 use crate::exit::CommandFailure;
 
-/// More signals than this at once say nothing new.
+/// Signals that may wait; further ones add nothing.
 const SIGNAL_QUEUE_SIZE: usize = 4;
 
-/// A request of the user or the system.
+/// Request of the user or the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGINT, as Ctrl-C sends it.
+    /// SIGINT, sent by Ctrl-C.
     Interrupt,
     /// SIGTERM.
     Terminate,
-    /// SIGHUP: read the configuration again, or, from a terminal, it is gone.
+    /// SIGHUP: reload the configuration, or, from a terminal, the terminal is gone.
     Hangup,
 }
 
-/// The signals that this process gets, as a stream.
+/// Signals of this process, as a stream.
 #[derive(Debug)]
 pub struct Signals {
     received: mpsc::Receiver<Signal>,
-    /// For signals that are taken over later.
+    /// For signals that are handled later.
     forwarding_sender: Option<mpsc::Sender<Signal>>,
 }
 
 impl Signals {
-    /// Takes over SIGINT and SIGTERM; from here on they do not end the process by themselves.
+    /// Handles SIGINT and SIGTERM; from here on they do not end the process by themselves.
     pub fn install() -> io::Result<Self> {
         let (sender, mut signals) = Self::channel();
         forward_signal(SignalKind::interrupt(), Signal::Interrupt, sender.clone())?;
@@ -37,7 +39,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Takes over SIGHUP too, which ends every command that does not.
+    /// Handles SIGHUP too; it ends every command that does not handle it.
     pub(crate) fn listen_for_hangup(&mut self) -> io::Result<()> {
         match self.forwarding_sender.take() {
             Some(sender) => forward_signal(SignalKind::hangup(), Signal::Hangup, sender),
@@ -45,13 +47,13 @@ impl Signals {
         }
     }
 
-    /// Signals that somebody else sends.
+    /// Creates signals with a sender, for tests.
     pub fn channel() -> (mpsc::Sender<Signal>, Self) {
         let (sender, received) = mpsc::channel(SIGNAL_QUEUE_SIZE);
         (sender, Self { received, forwarding_sender: None })
     }
 
-    /// Does something unless a signal comes first; then what was done so far is dropped.
+    /// Runs a future until a signal arrives first; the future is then dropped.
     pub(crate) async fn run_or_interrupt<T>(&mut self, work: impl Future<Output = T>) -> Result<T, CommandFailure> {
         tokio::select! {
             result = work => Ok(result),
@@ -59,7 +61,7 @@ impl Signals {
         }
     }
 
-    /// The next request to stop.
+    /// Waits for the next request to stop.
     pub(crate) async fn next_stop_signal(&mut self) -> Signal {
         loop {
             match self.next_signal().await {
@@ -69,7 +71,7 @@ impl Signals {
         }
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     pub(crate) async fn next_signal(&mut self) -> Signal {
         match self.received.recv().await {
             Some(signal) => signal,

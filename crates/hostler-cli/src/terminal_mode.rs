@@ -1,10 +1,10 @@
-//! The terminal's own settings: it need not show what is typed, and gets back what an editor leaves behind.
+//! Terminal modes: disables echo, and restores the modes that an editor changed.
 
 use std::io;
 
 use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
 
-/// As long as it lives, stdin's terminal does not echo.
+/// Disables echo of stdin's terminal while it lives.
 pub(crate) struct NoEchoGuard {
     original_termios: Termios,
 }
@@ -21,12 +21,12 @@ impl NoEchoGuard {
 
 impl Drop for NoEchoGuard {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing back.
+        // A terminal that is gone needs no restore.
         let _gone = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.original_termios);
     }
 }
 
-/// Gives stdin's terminal back the settings that it has now, once it is dropped.
+/// Restores the current modes of stdin's terminal when dropped.
 pub(crate) struct TermiosGuard {
     original_termios: Option<Termios>,
 }
@@ -45,7 +45,7 @@ impl Drop for TermiosGuard {
     }
 }
 
-/// Forgets what was typed on the process's terminal and not yet read, if it has one.
+/// Discards input that was typed on the process's terminal and not yet read, if there is a terminal.
 pub(crate) fn discard_typed_input() {
     let _no_terminal = tcflush(io::stdin(), FlushArg::TCIFLUSH);
 }

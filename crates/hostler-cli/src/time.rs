@@ -1,6 +1,6 @@
-//! Timestamps as AHP wants them.
+//! Timestamps in the format of AHP.
 
-/// Now, in RFC 3339 with milliseconds and `Z`.
+/// Returns the current time in RFC 3339 with milliseconds and `Z`.
 pub(crate) fn now_rfc3339() -> String {
     format_rfc3339(jiff::Timestamp::now())
 }

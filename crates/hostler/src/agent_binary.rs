@@ -1,4 +1,4 @@
-//! Which Claude Code is run.
+//! Selects the Claude Code executable.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use hostler_cli::{ClaudeChoice, HostEnvironment, LaunchError};
 use hostler_driver::Installer;
 use hostler_process::is_executable;
 
-/// The executable for a choice: a path as it is, a managed build, or (by default) the managed native build and then
-/// whatever `claude` is on the PATH.
+/// Selects the executable: a path as given, a managed build, or by default the managed native build and then
+/// `claude` on the PATH.
 pub(crate) fn choose_agent(
     choice: &ClaudeChoice,
     installer: &dyn Installer,
@@ -25,11 +25,11 @@ pub(crate) fn choose_agent(
     }
 }
 
-/// What is run.
+/// Selected executable.
 pub(crate) enum AgentBinary {
-    /// Something that is there.
+    /// An existing executable.
     Executable(Executable),
-    /// A managed build that is to be installed when it is first needed.
+    /// A managed build that is installed when it is first needed.
     InstallOnDemand(&'static str),
 }
 
@@ -53,7 +53,7 @@ fn resolve_executable(
     }
 }
 
-/// An executable that was named by its path, if it can be run at all.
+/// Checks whether an executable that was given by path can be run.
 fn check_runnable(executable: Executable) -> Result<Executable, LaunchError> {
     let runs = match &executable {
         Executable::Native(path) => is_executable(path),
@@ -76,7 +76,7 @@ fn not_installed_error(build: &str, flag: &str) -> LaunchError {
     LaunchError::AgentMissing(sentence)
 }
 
-/// Scripts run on the `node` that the host would run, not on one that a project's PATH puts first.
+/// Runs scripts with the host's `node`, not with one that a project puts first on the PATH.
 pub(crate) fn with_host_node(path: PathBuf, environment: &HostEnvironment) -> Executable {
     match Executable::from_path(path) {
         Executable::Js { node, cli } => {

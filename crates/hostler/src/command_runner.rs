@@ -1,4 +1,4 @@
-//! The engine's port for programs, on processes under a supervisor.
+//! Implements the engine's command port with processes under a supervisor.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use hostler_process::{
     AgentProcess, Environment, ExitReport, LineError, SpawnSpec, SupervisorCommand, TerminationMode,
 };
 
-/// Makes one stream of two, closes what is read, and becomes the program.
+/// Merges stderr into stdout, closes stdin, and execs the program.
 const MERGED_OUTPUT_SCRIPT: &str = "exec \"$@\" 2>&1 </dev/null";
 
-/// The same, for programs whose complaints are not their answer.
+/// Discards stderr, closes stdin, and execs the program.
 const STDOUT_ONLY_SCRIPT: &str = "exec \"$@\" 2>/dev/null </dev/null";
 
-/// The shell where the user has named none.
+/// Shell if the user has set none.
 const DEFAULT_SHELL: &str = "/bin/sh";
 
 /// Runs programs with the user's environment, without the host's own secrets.
@@ -28,14 +28,14 @@ pub(crate) struct SupervisedCommands {
 }
 
 impl SupervisedCommands {
-    /// In this environment, which is the user's.
+    /// Uses this environment, the user's.
     pub(crate) fn new(environment: Environment, supervisor: SupervisorCommand) -> Self {
         let shell = user_shell(&environment);
         Self { environment, supervisor, shell }
     }
 }
 
-/// The user's environment, without the host's own secrets.
+/// Returns the user's environment, without the host's own secrets.
 pub(crate) fn user_environment(
     vars: impl IntoIterator<Item = (OsString, OsString)>,
     credentials: &[String],
@@ -48,13 +48,13 @@ pub(crate) fn user_environment(
     environment
 }
 
-/// The shell that the user has named, or the usual one.
+/// Returns the user's shell, or the default.
 pub(crate) fn user_shell(environment: &Environment) -> OsString {
     let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).map(ToOwned::to_owned);
     shell.unwrap_or_else(|| DEFAULT_SHELL.into())
 }
 
-/// How a process ended.
+/// Converts how a process ended.
 pub(crate) fn to_command_end(exit: ExitReport) -> CommandExit {
     match exit {
         ExitReport { code: Some(code), .. } => CommandExit::Code(code),

@@ -1,4 +1,4 @@
-//! The upstreams' credentials: who gives them to the gateway, who keeps them for the command line.
+//! Connects credential sources to the gateway, and the credential vault to the command line.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use secrecy::SecretString;
 
 use crate::upstreams;
 
-/// The gateway's side of a vault. Nothing is opened yet.
+/// Creates the gateway's side of a vault. Nothing is opened yet.
 pub(crate) fn open_vault(settings: &VaultSettings) -> hostler_gateway::CredentialVault {
     let directory = settings.directory.clone();
     match settings.store {
@@ -30,7 +30,7 @@ pub(crate) fn open_vault(settings: &VaultSettings) -> hostler_gateway::Credentia
     }
 }
 
-/// What gives an upstream its credential, call by call.
+/// Returns the source of an upstream's credential, which is read for each call.
 pub(crate) fn credential_source(
     vault: &hostler_gateway::CredentialVault,
     spec: &UpstreamSpec,
@@ -46,7 +46,7 @@ pub(crate) fn credential_source(
     })
 }
 
-/// Keeps credentials for the command line. Keyrings may wait for a person: not on a task.
+/// Saves credentials for the command line. Runs on blocking threads, because keyrings may wait for a person.
 pub(crate) struct CredentialVaultAdapter;
 
 impl CredentialVaultPort for CredentialVaultAdapter {
@@ -80,7 +80,7 @@ impl CredentialVaultPort for CredentialVaultAdapter {
         run_blocking(move || {
             let vault = open_vault(&settings);
             let found = vault.locate(&name);
-            // Files are looked at by whoever is told of them; what a keyring has is only known to itself.
+            // A file's permissions are checked by its reader; only the keyring knows its contents.
             let is_file = matches!(found, Some(CredentialLocation::File(_)));
             if is_file || (found.is_none() && !keyring) {
                 return Ok(found.map(to_saved_location));
@@ -109,7 +109,7 @@ fn run_blocking<T: Send + 'static>(
     .boxed()
 }
 
-/// Signs in at GitHub.
+/// Signs in to GitHub.
 pub(crate) struct GitHubLogin;
 
 impl DeviceLogin for GitHubLogin {

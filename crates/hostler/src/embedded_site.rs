@@ -1,4 +1,4 @@
-//! The web page, behind the listener.
+//! Serves the embedded web page behind the AHP listener.
 
 use bytes::Bytes;
 use hostler_ahp::HttpHandler;
@@ -6,7 +6,7 @@ use hostler_web::Site;
 use http::Response;
 use http::request::Parts;
 
-/// Answers what is no upgrade.
+/// Answers requests that are not WebSocket upgrades.
 pub(crate) struct EmbeddedSite(pub(crate) Site);
 
 impl HttpHandler for EmbeddedSite {

@@ -1,4 +1,4 @@
-//! The engine's port to the gateway.
+//! Implements the engine's gateway port.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use hostler_gateway::{
 };
 use secrecy::SecretString;
 
-/// The gateway as the engine wants it.
+/// Gateway behind the engine's port.
 pub(crate) struct GatewayAdapter(pub(crate) Arc<Gateway>);
 
 impl ModelGateway for GatewayAdapter {
@@ -105,7 +105,7 @@ impl ModelGateway for GatewayAdapter {
     }
 }
 
-/// What clients can sign in to, in the engine's words.
+/// Converts a resource that clients can sign in to.
 fn protected(protected: ProtectedResourceStatus) -> hostler_engine::SignInResource {
     let ProtectedResourceStatus {
         resource: ProtectedResource { id, name, authorization_server, scopes },
@@ -136,15 +136,15 @@ fn to_engine_sign_in_error(error: SignInError) -> hostler_engine::UpstreamSignIn
     }
 }
 
-/// What must stay the same for a process to change its model: where it is served, what is served with it, and, for models
-/// that are not Claude's, the model itself, since the process was started for it.
+/// Returns what must stay the same for a process to change its model: the upstream, its betas, and, for models
+/// other than Claude, the model itself, because the process was started for it.
 fn lease_terms(choice: &ModelSelection) -> String {
     let ModelSelection { upstream, model, supports_web_search: searches_the_web } = choice;
     let family = if model.starts_with("claude") { "claude" } else { model };
     format!("{upstream:?} {searches_the_web} {family}")
 }
 
-/// What the gateway says about a session, in the engine's words.
+/// Converts a session's usage to the engine's budget.
 fn budget(status: &SessionUsageStatus) -> SessionBudget {
     let SessionUsageStatus { totals, limits, waiting: held, rejected_by: refused } = status;
     SessionBudget {

@@ -1,4 +1,4 @@
-//! A host: store, gateway, driver, engine and listener, joined.
+//! Launches a host in this process: connects store, gateway, driver, engine and listener.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -34,16 +34,16 @@ use crate::model_refresh::ModelRefresher;
 use crate::upstreams::{self, ConfiguredUpstreams};
 use crate::{gateway_adapter, terminals};
 
-/// The hidden command under which this program supervises one agent.
+/// Hidden command that runs this program as a supervisor of one agent.
 pub(crate) const SUPERVISE_COMMAND: &str = "supervise";
 
-/// The file of the state directory that knows which browsers have signed in.
+/// File of the state directory with the browser sessions.
 const BROWSER_SESSIONS_FILE: &str = "sign-ins.json";
 
-/// What the agent is told where the configuration denies whatever would be asked.
+/// Reason that the agent receives if the configuration denies instead of asking.
 const UNATTENDED_DENY_MESSAGE: &str = "Nobody is asked on this host, so it is denied. Go on without it.";
 
-/// How long an agent may take to react to an interrupt.
+/// Time in which an agent must react to an interrupt.
 const DEFAULT_INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
 /// Starts hosts in this process.
@@ -84,7 +84,7 @@ struct LaunchedHost {
     gateway: Arc<Gateway>,
     upstreams: ConfiguredUpstreams,
     model_refresher: ModelRefresher,
-    /// Whether browsers speak TLS to it.
+    /// Whether browsers connect with TLS.
     tls: bool,
     page_is_built: bool,
 }
@@ -191,7 +191,7 @@ async fn launch(
     }
 }
 
-/// Where sessions work that name no directory: at home, or where sessions may work at all.
+/// Returns the directory of sessions that name none: home, or the first session root.
 fn default_directory(options: &HostOptions) -> PathBuf {
     let home = &options.default_directory;
     let may_be_home = |root: &PathBuf| home.starts_with(root);
@@ -201,7 +201,7 @@ fn default_directory(options: &HostOptions) -> PathBuf {
     }
 }
 
-/// How contents are kept.
+/// Returns the options of the blob store.
 fn blob_options(quota: Option<u64>) -> BlobOptions {
     let usual = BlobOptions::default();
     BlobOptions { quota_bytes: quota.unwrap_or(usual.quota_bytes), ..usual }
@@ -224,7 +224,7 @@ fn permission_config(options: &HostOptions) -> PermissionConfig {
     }
 }
 
-/// What new sessions begin with.
+/// Returns the configuration of new sessions.
 fn session_defaults(options: &HostOptions) -> Map<String, Value> {
     let mode = options.permission_mode.iter().map(|mode| ("permissionMode".to_owned(), mode.as_str().into()));
     mode.collect()
@@ -246,9 +246,9 @@ fn agent_pool_config(options: &AgentPoolOptions) -> AgentPoolConfig {
     }
 }
 
-/// How this program is run to supervise another one.
+/// Returns the command that runs this program as a supervisor.
 pub(crate) fn supervisor_command() -> SupervisorCommand {
-    // Where it cannot find itself, nothing that needs a supervisor starts, which says so then.
+    // If the program's own path is unknown, processes under a supervisor fail to start with an error.
     let program = std::env::current_exe().unwrap_or_else(|_| "hostler".into());
     SupervisorCommand { program, args: vec![SUPERVISE_COMMAND.into()] }
 }
@@ -307,7 +307,7 @@ impl RunningHost for LaunchedHost {
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         async {
-            // Turns end as cancelled while the clients still listen, so that they hear of it.
+            // Turns end as cancelled while clients are still connected, so that they receive the end.
             self.server.stop_accepting();
             tokio::join!(self.engine.shutdown(), self.installer.stop());
             tokio::join!(self.server.stop(), self.gateway.stop());
@@ -323,7 +323,7 @@ impl RunningHost for LaunchedHost {
         let mut clients = self.server.watch_client_count();
         clients.mark_unchanged();
         async move {
-            // An error means that the server is gone, and its clients with it.
+            // An error means that the server has ended, and its clients with it.
             let _ = clients.changed().await;
         }
         .boxed()

@@ -1,4 +1,4 @@
-//! One binary that keeps coding agents running. Wiring and `main` only: every layer meets its neighbours here.
+//! The `hostler` binary: wiring and `main` only. It implements the ports of the crates with each other.
 
 #![forbid(unsafe_code)]
 
@@ -26,19 +26,19 @@ use crate::credentials::{CredentialVaultAdapter, GitHubLogin};
 use crate::launcher::InProcessHostLauncher;
 use crate::proxy::InProcessProxyLauncher;
 
-/// Lists what folders bring, with this process's environment.
+/// Returns the inspector of folders' configuration, with this process's environment.
 fn folder_inspector(environment: &HostEnvironment) -> FolderInspector {
     let environment = environment.clone();
     Arc::new(move |folder| hostler_claude::workspace_configuration(folder, |name| environment.var(name)))
 }
 
 fn main() -> ExitCode {
-    // Every agent runs under a copy of this program that does nothing else; it must be quick and needs no wiring.
+    // Every agent runs under a copy of this program as its supervisor; that path must be quick and needs no wiring.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == launcher::SUPERVISE_COMMAND) {
         return hostler_process::supervise_main();
     }
-    // Client commands hold keys and tokens as a host does: an agent's `ps e` or `/proc` must not show them. Where the system
-    // refuses, a host says so when it starts.
+    // Client commands hold keys and tokens like a host: `ps e` or `/proc` must not show them to an agent. If the
+    // system refuses, a host reports it at its start.
     let _ = hostler_process::hide_memory();
     let environment = HostEnvironment::from_process();
     let vars: Vec<(OsString, OsString)> = environment.vars.clone().into_iter().collect();

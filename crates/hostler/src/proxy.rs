@@ -1,4 +1,4 @@
-//! The gateway alone, for the command line.
+//! Runs the gateway without a host, for the command line.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct InProcessProxyLauncher;
 impl ProxyLauncher for InProcessProxyLauncher {
     fn launch(&self, options: ProxyOptions) -> BoxFuture<'static, Result<Box<dyn RunningProxy>, LaunchError>> {
         async move {
-            // It holds keys as a host does, and hides them from other programs of the user in the same way.
+            // The proxy holds keys like a host, and hides them from other programs of the user in the same way.
             hostler_process::become_host()
                 .map_err(|error| LaunchError::Other(format!("This process cannot hide its memory: {error}.")))?;
             let joined = ConfiguredUpstreams::new(&options.vault);
@@ -29,7 +29,7 @@ impl ProxyLauncher for InProcessProxyLauncher {
             config.accept_unregistered = true;
             config.diagnostics_endpoints = options.serve_metrics;
             config.state_dir = options.ledger_dir;
-            // Nobody is there to raise a limit while a request waits.
+            // There is no client that could raise a limit while a request waits.
             config.over_limit_policy = OverLimitPolicy::Reject;
             config.observer =
                 options.request_sink.map(|sink| Arc::new(RequestSinkObserver(sink)) as Arc<dyn RequestObserver>);
@@ -63,7 +63,7 @@ impl RunningProxy for LaunchedProxy {
     }
 }
 
-/// Tells the command line what became of each request.
+/// Reports the outcome of each request to the command line.
 struct RequestSinkObserver(RequestSink);
 
 impl RequestObserver for RequestSinkObserver {

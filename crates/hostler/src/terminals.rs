@@ -1,4 +1,4 @@
-//! The engine's port for shells in terminals, on processes under a supervisor.
+//! Implements the engine's terminal port with shells under a supervisor.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,17 @@ use tokio::time::Instant;
 
 use crate::command_runner::{to_command_end, user_shell};
 
-/// Where the scripts are that make shells tell of their commands, in the state directory.
+/// Directory of the shell integration scripts, in the state directory.
 const SHELL_INTEGRATION_DIR: &str = "shell-integration";
 
-/// What other programs say about terminals of theirs, which are not ours.
+/// Prefixes of variables that describe another program's terminal.
 const FOREIGN_TERMINAL_VARIABLES: [&str; 4] = ["VSCODE_", "ELECTRON_", "TERM_PROGRAM", "CLAUDECODE"];
 
-/// How long what a shell has left behind may take to end. Some of it may be beyond our reach: another user's process, say.
+/// How long the shell's remaining processes may take to end. Some of them cannot be killed: another user's process,
+/// for example.
 const SHELL_TREE_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What terminals are made of; nothing if they are switched off.
+/// Returns the terminal configuration; `None` if terminals are off.
 pub(crate) fn terminals_config(
     options: &TerminalOptions,
     environment: Environment,
@@ -72,7 +73,7 @@ impl SupervisedShells {
         Self { shell, environment, supervisor, scripts }
     }
 
-    /// How the shell is started. Where the scripts cannot be written it does not tell of its commands.
+    /// Returns how the shell is started. If the scripts cannot be written, the shell does not report its commands.
     fn shell_launch(&self, spec: &ShellSpec) -> ShellLaunch {
         let zdotdir = self.environment.get("ZDOTDIR").map(OsString::from);
         match ShellIntegration::install(&self.scripts) {
@@ -118,10 +119,10 @@ impl ShellLauncher for SupervisedShells {
 }
 
 struct SupervisedShell {
-    /// Gone when it is being ended: then the system hangs up.
+    /// Taken when the terminal is being ended: the system then sends a hangup.
     pty: Mutex<Option<Arc<Pty>>>,
     handle: ProcessHandle,
-    /// When its own end was noticed.
+    /// When the shell's own end was noticed.
     exited_at: OnceLock<Instant>,
 }
 

@@ -1,6 +1,6 @@
-//! What the configuration says about the gateway, in the gateway's own words: upstreams, limits, prices, betas.
+//! Converts the gateway settings to the gateway's types: upstreams, limits, prices, betas.
 //!
-//! A new kind of upstream gets its arm in `Joined::make`.
+//! A new kind of upstream gets its arm in `ConfiguredUpstreams::build`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,16 +19,16 @@ use url::Url;
 
 use crate::credentials;
 
-/// Where the Messages API is when nobody says otherwise.
+/// Default URL of the Messages API.
 const ANTHROPIC_API_URL: &str = "https://api.anthropic.com";
-/// Where chat completions are when nobody says otherwise.
+/// Default URL of chat completions.
 const OPENAI_API_URL: &str = "https://api.openai.com/v1";
 
-/// The upstreams of one gateway, with what they were made from: what has not changed is not made again, and keeps its
-/// connections, tokens and lists.
+/// Upstreams of one gateway with their settings: an unchanged upstream is reused and keeps its connections, tokens
+/// and lists.
 pub(crate) struct ConfiguredUpstreams {
     vault: CredentialVault,
-    /// What clients bring stays when the configuration changes.
+    /// Sign-ins of clients stay when the configuration changes.
     sign_ins: Arc<SignInStore>,
     built: Mutex<Vec<BuiltUpstream>>,
 }
@@ -43,7 +43,7 @@ impl ConfiguredUpstreams {
         Self { vault: credentials::open_vault(vault), sign_ins: SignInStore::new(), built: Mutex::default() }
     }
 
-    /// The setup of a gateway that has not started yet.
+    /// Returns the configuration of a gateway that has not started yet.
     pub(crate) fn gateway_config(&self, options: &GatewayOptions) -> Result<GatewayConfig, LaunchError> {
         let mut config = GatewayConfig::new(self.build_upstreams(options)?);
         config.sign_ins = Arc::clone(&self.sign_ins);
@@ -53,13 +53,13 @@ impl ConfiguredUpstreams {
         Ok(config)
     }
 
-    /// Brings a running gateway up to date. Nothing has changed if this fails.
+    /// Reconfigures a running gateway. A failure changes nothing.
     pub(crate) fn reconfigure(&self, gateway: &Gateway, options: &GatewayOptions) -> Result<(), LaunchError> {
         let prices = to_gateway_prices(&options.prices)?;
         gateway.set_upstreams(self.build_upstreams(options)?);
         gateway.set_allowed_betas(allowed_betas(options));
         gateway.set_prices(prices);
-        // Last: requests that wait may go on now, and do so with all the rest in place.
+        // Last: waiting requests may continue now, with all other settings in place.
         gateway.set_limits(to_gateway_limits(&options.limits));
         Ok(())
     }
@@ -150,7 +150,7 @@ fn to_gateway_limits(settings: &LimitSettings) -> GatewayLimits {
     }
 }
 
-/// The bundled prices, and those of the configuration in front of them.
+/// Returns the bundled prices, preceded by those of the configuration.
 fn to_gateway_prices(settings: &[PriceSettings]) -> Result<PriceList, LaunchError> {
     let dollars = |dollars: hostler_cli::DollarAmount| Dollars::from_nanos(dollars.nanos);
     settings.iter().try_fold(PriceList::bundled(), |prices, settings| {
@@ -164,7 +164,7 @@ fn to_gateway_prices(settings: &[PriceSettings]) -> Result<PriceList, LaunchErro
     })
 }
 
-/// An upstream's address, or where it usually is.
+/// Returns an upstream's address, or the default.
 pub(crate) fn url_or_default(url: Option<&SafeUrl>, usual: &str) -> Result<Url, LaunchError> {
     match url {
         Some(url) => Ok(url.expose().clone()),
@@ -172,7 +172,7 @@ pub(crate) fn url_or_default(url: Option<&SafeUrl>, usual: &str) -> Result<Url, 
     }
 }
 
-/// A reason of the gateway's, as a sentence.
+/// Converts a reason of the gateway to a launch error.
 pub(crate) fn to_launch_error(reason: impl std::fmt::Display) -> LaunchError {
     let reason = reason.to_string();
     let mut letters = reason.trim_end_matches('.').chars();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_is_not_made_again_and_a_failure_changes_nothing() {
+    fn unchanged_upstreams_are_reused_and_a_failure_changes_nothing() {
         let joined = ConfiguredUpstreams::new(&VaultSettings {
             directory: PathBuf::from("/nowhere"),
             store: CredentialStoreSetting::File,

@@ -1,13 +1,15 @@
+//! Command line values that must not appear in logs or errors.
+
 use std::ffi::OsString;
 use std::fmt;
 
-/// What somebody typed and nobody else may read: a token, an address with a password, a message. It has no `Display`, and
-/// its `Debug` shows nothing of it.
+/// Sensitive command line value: a token, an address with a password, a message. It has no `Display`, and its
+/// `Debug` is redacted.
 #[derive(Clone)]
 pub(crate) struct RedactedArg<T>(T);
 
 impl<T> RedactedArg<T> {
-    /// What it is, for the one place that needs it.
+    /// Returns the value, for the one place that needs it.
     pub(crate) fn expose(&self) -> &T {
         &self.0
     }

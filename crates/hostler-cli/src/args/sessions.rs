@@ -179,7 +179,7 @@ pub(crate) struct SearchArgs {
     pub(crate) json: bool,
 }
 
-/// A time in a form that hosts read.
+/// Parses a time into a form that hosts accept.
 fn parse_time_filter(text: &str) -> Result<String, String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let ago = text.strip_suffix(['h', 'd', 'w', 'm', 'y']).is_some_and(|count| number(count) && count.len() <= 5);

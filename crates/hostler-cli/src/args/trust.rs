@@ -66,7 +66,7 @@ pub(crate) enum TrustCommand {
 }
 
 impl TrustCommand {
-    /// Whether it prints JSON.
+    /// Returns whether the command prints JSON.
     pub(crate) fn is_json(&self) -> bool {
         match self {
             Self::List { json } | Self::Add { json, .. } | Self::Remove { json, .. } | Self::Check { json, .. } => {

@@ -1,7 +1,9 @@
+//! Guesses the content type of an attached file by its name, then by its contents.
+
 use std::path::Path;
 
-/// What files are called that people attach, and what they are then. A hint for whoever shows them: the host looks at the
-/// contents.
+/// Content types by file extension. They are a hint for clients that display the attachment: the host detects the
+/// type by the contents.
 const EXTENSION_CONTENT_TYPES: [(&str, &str); 24] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -45,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_tells_and_otherwise_the_contents() {
+    fn content_type_is_guessed_by_name_then_by_contents() {
         for (name, contents, expected) in [
             ("shot.png", &b""[..], "image/png"),
             ("SHOT.JPG", b"", "image/jpeg"),

@@ -1,4 +1,4 @@
-//! What becomes of each attachment, as the host tells it before anything is sent, and beside the message afterwards.
+//! The host's attachment plan, printed before the message is sent and again beside the message afterwards.
 
 use hostler_attachments::AttachmentErrorCode;
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use crate::console::{Console, TextStyle, to_one_line};
 /// The answer to `hostler/planAttachments`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct AttachmentPlanResponse {
-    /// Whether all of it can be sent.
+    /// Whether all attachments can be sent.
     pub(crate) ok: bool,
-    /// What stands in the way of the message as a whole.
+    /// Why the message as a whole cannot be sent.
     pub(crate) reason: Option<String>,
     #[serde(default)]
     pub(crate) files: Vec<FilePlanResponse>,
 }
 
-/// What becomes of one attachment. What is newer than this client is passed on to programs.
+/// Plan for one attachment. Fields that are newer than this client are passed through in JSON output.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FilePlanResponse {
@@ -41,7 +41,7 @@ pub(crate) struct FilePlanResponse {
     unknown_fields: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Something that a person could notice.
+/// Visible change to an attachment, such as a reduced image.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct FilePlanWarning {
@@ -55,7 +55,7 @@ struct AttachmentJsonLine<'a> {
 }
 
 impl AttachmentPlanResponse {
-    /// Each file as a line of JSON.
+    /// Prints each file as a line of JSON.
     pub(crate) fn print_json(&self, console: &mut Console) -> std::io::Result<()> {
         for attachment in &self.files {
             let line = serde_json::to_string(&AttachmentJsonLine { attachment }).map_err(std::io::Error::other)?;
@@ -64,7 +64,7 @@ impl AttachmentPlanResponse {
         Ok(())
     }
 
-    /// What a person should know: what is noticed about files that are sent, and why others are not.
+    /// Prints warnings about files that are sent, and the reasons why others are not.
     pub(crate) fn print_notices(&self, console: &mut Console) {
         for file in &self.files {
             let label = to_one_line(&file.label);
@@ -84,7 +84,7 @@ impl FilePlanResponse {
         Self { label, decision, code, sentence: Some(sentence), ..Self::default() }
     }
 
-    /// Why it is not sent.
+    /// Returns why the file is not sent.
     fn refusal_reason(&self) -> Option<String> {
         let why = self.sentence.as_deref().or(self.code.as_deref())?;
         Some(to_one_line(why))
@@ -97,7 +97,7 @@ impl FilePlanResponse {
         })
     }
 
-    /// What it is, in a few words.
+    /// Describes type and size in a few words.
     pub(crate) fn describe(&self) -> Vec<String> {
         let edges = self.width.zip(self.height).map(|(width, height)| format!("{width} × {height}"));
         let pages = self.pages.map(|pages| if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") });
@@ -106,7 +106,7 @@ impl FilePlanResponse {
     }
 }
 
-/// A size for people.
+/// Formats a size for people.
 pub(crate) fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {

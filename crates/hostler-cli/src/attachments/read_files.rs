@@ -1,4 +1,4 @@
-//! Reads what is to be attached, within the limits.
+//! Reads files to attach, within the size limits.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -14,11 +14,11 @@ use super::plan::{AttachmentPlanResponse, FilePlanResponse, format_size};
 use crate::environment::HostEnvironment;
 use crate::exit::{CommandFailure, Exit};
 
-/// Stands for what comes on stdin.
+/// Argument that means standard input.
 const STDIN: &str = "-";
 
-/// Everything that is to be attached, in its order. The outer failure is about the command line; the inner one about files
-/// that are there and are not sent.
+/// Reads all attachments in their order. The outer error is about the command line; the inner one is about files
+/// that exist and are not sent.
 pub(crate) async fn read_attachments(
     names: &[OsString],
     limits: &AttachmentLimits,
@@ -58,7 +58,7 @@ pub(crate) async fn read_attachments(
 struct AttachmentReader<'a> {
     limits: &'a AttachmentLimits,
     environment: &'a HostEnvironment,
-    /// How many bytes the message may still carry.
+    /// Bytes that the message may still carry.
     remaining_bytes: u64,
 }
 
@@ -93,7 +93,7 @@ impl AttachmentReader<'_> {
             return directory_attachment(&path);
         }
         if !facts.is_file() {
-            // Whoever opens a pipe may wait for ever.
+            // Opening a named pipe may block forever.
             return Err(AttachmentReadError::Unreadable(
                 "it is neither a file nor a directory; - attaches stdin".to_owned(),
             ));
@@ -104,7 +104,7 @@ impl AttachmentReader<'_> {
         Ok(embedded_attachment(attachment_label(name), &path, &contents))
     }
 
-    /// Reads not much more than may be sent, whatever the size was said to be.
+    /// Reads at most a little more than the limit, because the reported size may be wrong.
     async fn read_contents(
         &mut self,
         source: &mut (dyn AsyncRead + Send + Unpin),
@@ -164,7 +164,7 @@ fn directory_attachment(path: &Path) -> Result<MessageAttachment, AttachmentRead
     }))
 }
 
-/// The last part of a path; of `.` and the like, all of it.
+/// Returns the last component of a path; for `.` and the like, the whole path.
 fn attachment_label(name: &OsStr) -> String {
     if name == STDIN {
         return "stdin".to_owned();
@@ -172,7 +172,7 @@ fn attachment_label(name: &OsStr) -> String {
     Path::new(name).file_name().unwrap_or(name).to_string_lossy().into_owned()
 }
 
-/// How a file is called in a sentence.
+/// Formats a file name for a sentence.
 fn display_name(name: &OsStr) -> String {
     crate::console::to_one_line(&name.to_string_lossy())
 }

@@ -1,4 +1,4 @@
-//! The task that owns the socket. It knows ids and silence, and nothing of sessions.
+//! Task that owns the socket. It knows request ids and keepalive, and nothing of sessions.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use super::frames::{self, HostEvent, IncomingFrame};
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 type Reply = oneshot::Sender<Result<Box<RawValue>, ClientError>>;
 
-/// How long silence is borne.
+/// How long the host may be silent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeepaliveTimeouts {
-    /// After this the host is asked whether it is there.
+    /// Silence after which the host is pinged.
     pub(super) ping_after: Duration,
-    /// After this much more it is given up.
+    /// Further silence after which the connection is closed.
     pub(super) close_after: Duration,
 }
 
@@ -32,7 +32,7 @@ impl KeepaliveTimeouts {
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the client asks of its task.
+/// Commands of the client to its task.
 pub(super) enum ClientCommand {
     Request { method: &'static str, params: Box<RawValue>, reply: Reply },
     Notify { text: String },
@@ -45,7 +45,8 @@ pub(super) struct ConnectionActor {
     events: mpsc::Sender<HostEvent>,
     pending: HashMap<u64, Reply>,
     next_id: u64,
-    /// An event that found the queue full. While it waits nothing more is read: the host feels the pressure.
+    /// Event that did not fit into the full queue. While it waits, nothing more is read from the socket, so the
+    /// backpressure reaches the host.
     blocked_event: Option<HostEvent>,
     last_received: Instant,
     is_ping_pending: bool,
@@ -54,7 +55,7 @@ pub(super) struct ConnectionActor {
 
 /// Why the loop ended.
 enum ConnectionEnd {
-    /// We wanted to.
+    /// The client closed the connection.
     ClosedByClient(Option<oneshot::Sender<()>>),
     Lost(ClientError),
 }
@@ -95,7 +96,7 @@ impl ConnectionActor {
             }
             ConnectionEnd::Lost(error) => {
                 self.fail_pending(&error);
-                // Whoever still asks is told at once, not when the last event has been read.
+                // Pending requests fail at once, not after the last event is read.
                 self.commands.close();
                 while self.commands.try_recv().is_ok() {}
                 if let Some(event) = self.blocked_event.take() {
@@ -144,7 +145,7 @@ impl ConnectionActor {
         match frame {
             Some(Ok(Message::Text(text))) => self.handle_incoming(frames::parse_frame(text.as_str())).await,
             Some(Ok(Message::Close(frame))) => Err(connection_lost(close_reason(frame.map(|frame| frame.reason)))),
-            // Pings are answered by the library, binary frames are no part of the protocol.
+            // The library answers pings; binary frames are not part of the protocol.
             Some(Ok(_)) => Ok(()),
             Some(Err(error)) => Err(connection_lost(error.to_string())),
             None => Err(connection_lost("the host closed it".to_owned())),
@@ -169,7 +170,7 @@ impl ConnectionActor {
     fn forward(&mut self, event: HostEvent) {
         if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
             self.blocked_event = Some(event);
-            // Whoever waits for an answer does not read events: both would wait for ever.
+            // A caller that waits for an answer does not read events, so both sides would wait forever.
             self.fail_pending(&ClientError::FellBehind);
         }
     }
@@ -222,7 +223,7 @@ impl ConnectionActor {
     }
 }
 
-/// Waits until an event fits, or until nobody wants one.
+/// Waits until an event fits into the queue, or until the receiver is dropped.
 async fn wait_for_queue_space(events: &mpsc::Sender<HostEvent>) {
     let _nobody = events.reserve().await;
 }

@@ -2,7 +2,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Both ends of a connection; the client's end is run by an actor with a short queue and little patience.
+/// Returns both ends of a connection; an actor with a short queue and short timeouts runs the client's end.
 async fn pair(
     queue: usize,
     patience: KeepaliveTimeouts,
@@ -28,12 +28,12 @@ fn note(number: usize) -> Message {
 }
 
 #[tokio::test]
-async fn a_slow_reader_loses_nothing_but_cannot_ask() {
+async fn slow_reader_loses_no_events_but_its_requests_fail() {
     let (mut peer, commands, mut events) = pair(1, KeepaliveTimeouts::DEFAULT).await;
     for number in 0..50 {
         peer.send(note(number)).await.unwrap();
     }
-    // The first fills the queue; once a second one is held, an answer could never come through.
+    // The first event fills the queue; while a second one is blocked, no answer can be read.
     let (command, answer) = request();
     commands.send(command).await.unwrap();
     assert!(matches!(answer.await.unwrap(), Err(ClientError::FellBehind)));
@@ -45,7 +45,7 @@ async fn a_slow_reader_loses_nothing_but_cannot_ask() {
     is_answered(&mut peer, &commands).await;
 }
 
-/// A request is answered by an obliging host.
+/// Asserts that a request is answered while the host responds.
 async fn is_answered(peer: &mut WebSocketStream<TcpStream>, commands: &mpsc::Sender<ClientCommand>) {
     let (command, answer) = request();
     commands.send(command).await.unwrap();
@@ -63,7 +63,7 @@ async fn is_answered(peer: &mut WebSocketStream<TcpStream>, commands: &mpsc::Sen
 }
 
 #[tokio::test]
-async fn what_nobody_asks_for_keeps_nobody_from_asking() {
+async fn ignored_notifications_do_not_block_requests() {
     let (mut peer, commands, mut events) = pair(1, KeepaliveTimeouts::DEFAULT).await;
     for _ in 0..50 {
         peer.send(Message::text(r#"{"jsonrpc":"2.0","method":"root/sessionAdded","params":{}}"#)).await.unwrap();
@@ -73,7 +73,7 @@ async fn what_nobody_asks_for_keeps_nobody_from_asking() {
 }
 
 #[tokio::test]
-async fn a_silent_host_is_asked_and_then_given_up() {
+async fn silent_host_is_pinged_then_disconnected() {
     let patience = KeepaliveTimeouts { ping_after: Duration::from_millis(10), close_after: Duration::from_millis(10) };
     let (mut peer, _commands, mut events) = pair(4, patience).await;
     let Message::Text(text) = peer.next().await.unwrap().unwrap() else { panic!("not text") };
@@ -84,7 +84,7 @@ async fn a_silent_host_is_asked_and_then_given_up() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_fails_what_waits() {
+async fn lost_connection_fails_pending_requests() {
     let (peer, commands, mut events) = pair(4, KeepaliveTimeouts::DEFAULT).await;
     let (command, answer) = request();
     commands.send(command).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_lost_connection_fails_what_waits() {
 }
 
 #[tokio::test]
-async fn closing_says_goodbye() {
+async fn close_sends_a_close_frame() {
     let (mut peer, commands, _events) = pair(4, KeepaliveTimeouts::DEFAULT).await;
     let (done, closed) = oneshot::channel();
     commands.send(ClientCommand::Close { done }).await.unwrap();

@@ -1,11 +1,11 @@
-//! What a client says about browsers: links for them, and which have signed in.
+//! Requests about browser sessions: creating sign-in links, listing and signing out browsers.
 
 use ahp_types::ROOT_RESOURCE_URI;
 use serde::{Deserialize, Serialize};
 
 use super::{Client, ClientError};
 
-/// A link, as the host tells it. It opens the host: not printed by accident.
+/// Sign-in link from the host. It gives access to the host, so its `Debug` is redacted.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SignInLink {
@@ -13,7 +13,7 @@ pub(crate) struct SignInLink {
     pub(crate) expires_at: String,
 }
 
-/// A browser that has signed in.
+/// Signed-in browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SignedInBrowser {
@@ -51,7 +51,7 @@ struct SignOutResult {
 }
 
 impl Client {
-    /// A link that lets one browser in.
+    /// Creates a link that signs in one browser.
     pub(crate) async fn create_link(
         &self,
         minutes: Option<u64>,
@@ -60,14 +60,14 @@ impl Client {
         self.request("hostler/createLink", &LinkParams { channel: ROOT_RESOURCE_URI, minutes, label }).await
     }
 
-    /// The browsers that have signed in.
+    /// Lists the signed-in browsers.
     pub(crate) async fn list_signed_in_browsers(&self) -> Result<Vec<SignedInBrowser>, ClientError> {
         let params = SignInParams { channel: ROOT_RESOURCE_URI, id: None };
         let answer: SignedInBrowserList = self.request("hostler/listSignIns", &params).await?;
         Ok(answer.items)
     }
 
-    /// Signs one browser out, or all of them; says how many there were.
+    /// Signs one browser out, or all of them; returns how many there were.
     pub(crate) async fn sign_out_browsers(&self, id: Option<&str>) -> Result<u64, ClientError> {
         let params = SignInParams { channel: ROOT_RESOURCE_URI, id };
         let answer: SignOutResult = self.request("hostler/signOut", &params).await?;

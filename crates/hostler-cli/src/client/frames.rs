@@ -1,3 +1,5 @@
+//! Parses frames from the host into answers, events and requests.
+
 use std::borrow::Cow;
 
 use ahp_types::actions::ActionEnvelope;
@@ -7,18 +9,18 @@ use serde_json::value::RawValue;
 
 use super::ClientError;
 
-/// Something that the host said of its own accord.
+/// Notification from the host.
 #[derive(Debug)]
 pub(crate) enum HostEvent {
-    /// An action, as typed and as sent.
+    /// Action, parsed and as sent.
     Envelope { envelope: Box<ActionEnvelope>, raw: Box<RawValue> },
-    /// A session is gone, by its URI.
+    /// A session was removed; its URI.
     SessionRemoved(String),
     /// The connection ended; nothing follows.
     Closed(ClientError),
 }
 
-/// A frame, sorted by what it asks of us.
+/// Parsed frame, by kind.
 #[derive(Debug)]
 pub(super) enum IncomingFrame {
     Event(HostEvent),
@@ -26,17 +28,18 @@ pub(super) enum IncomingFrame {
         id: u64,
         result: Result<Box<RawValue>, JsonRpcError>,
     },
-    /// The host asks us something. We offer nothing, but nothing stays unanswered.
+    /// Request of the host. This client offers no methods, but every request is answered.
     Request {
         id: Box<RawValue>,
     },
-    /// Nobody here asks for it: a host that has just begun tells of every session that it finds, thousands maybe.
+    /// Notification that this client does not use: a host that has just started announces every session that it
+    /// lists, possibly thousands.
     Ignored,
-    /// Not understood, and skipped.
+    /// Frame that was not understood and is skipped.
     Unrecognized,
 }
 
-/// Every JSON-RPC shape at once: which one it is shows by the fields.
+/// Union of all JSON-RPC shapes: the present fields determine which one it is.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow, default)]
@@ -79,7 +82,7 @@ pub(super) fn parse_frame(text: &str) -> IncomingFrame {
         (None, Some(id)) => match (id.get().parse(), frame.error) {
             (Err(_), _) => IncomingFrame::Unrecognized,
             (Ok(id), Some(error)) => IncomingFrame::Answer { id, result: Err(error) },
-            // `"result": null` and a missing result look the same, and mean the same.
+            // `"result": null` and a missing result deserialize alike and mean the same.
             (Ok(id), None) => {
                 IncomingFrame::Answer { id, result: Ok(frame.result.map_or_else(null_value, ToOwned::to_owned)) }
             }
@@ -106,7 +109,7 @@ pub(super) fn encode_notification(method: &'static str, params: &impl Serialize)
     encode_frame(method, &OutgoingFrame { jsonrpc: "2.0", id: None, method, params: &params })
 }
 
-/// The answer to whatever the host asks of this client.
+/// Returns the answer to any request of the host.
 pub(super) fn method_not_found_response(id: &RawValue) -> String {
     let id = id.get();
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"This client answers no requests."}}}}"#)
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_null_result_is_an_answer() {
+    fn null_result_is_a_response() {
         let IncomingFrame::Answer { id: 7, result: Ok(result) } =
             parse_frame(r#"{"jsonrpc":"2.0","id":7,"result":null}"#)
         else {
@@ -143,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_an_answer() {
+    fn error_is_a_response() {
         let text = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"no such session"}}"#;
         let IncomingFrame::Answer { id: 7, result: Err(error) } = parse_frame(text) else { panic!("not an answer") };
         assert_eq!((error.code, error.message.as_str()), (-32001, "no such session"));
     }
 
     #[test]
-    fn a_request_of_the_host_is_refused_under_its_own_id() {
+    fn host_request_is_refused_with_its_own_id() {
         let IncomingFrame::Request { id } = parse_frame(r#"{"jsonrpc":"2.0","id":"a\"b","method":"resourceRead"}"#)
         else {
             panic!("not a request");
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_action_of_the_future_is_an_envelope_all_the_same() {
+    fn unknown_action_is_still_an_envelope() {
         let text = r#"{"jsonrpc":"2.0","method":"action","params":{"channel":"c","serverSeq":4,"action":{"type":"chat/sung","tune":1}}}"#;
         let IncomingFrame::Event(HostEvent::Envelope { envelope, raw }) = parse_frame(text) else {
             panic!("not an envelope")
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_skipped() {
+    fn unrecognized_frames_are_skipped() {
         for text in ["", "{}", "[]", r#"{"id":null,"error":{"code":-32700,"message":"?"}}"#, r#"{"id":"x"}"#] {
             assert!(matches!(parse_frame(text), IncomingFrame::Unrecognized), "{text}");
         }

@@ -1,6 +1,6 @@
-//! A small AHP client: one WebSocket, requests with answers, dispatched actions, and a bounded stream of events.
+//! Small AHP client: one WebSocket, requests with answers, dispatched actions, and a bounded stream of events.
 //!
-//! It knows framing and ids; what the events mean is its caller's business.
+//! It owns framing and request ids; the caller interprets the events.
 
 mod actor;
 mod browser_sign_in;
@@ -33,19 +33,19 @@ use actor::{ClientCommand, ConnectionActor, KeepaliveTimeouts};
 pub(crate) use browser_sign_in::SignedInBrowser;
 pub(crate) use frames::HostEvent;
 
-/// The version that this client speaks.
+/// Protocol version of this client.
 const PROTOCOL_VERSION: &str = "1.0.0";
-/// Events that may wait for the caller; then the host is not read until the caller catches up.
+/// Events that may wait for the caller; when the queue is full, the socket is not read until the caller catches up.
 const EVENT_QUEUE_SIZE: usize = 1024;
 const COMMAND_QUEUE_SIZE: usize = 16;
-/// How many turns of a chat are asked for at first.
+/// Turns of a chat that the first request loads.
 const INITIAL_TURN_COUNT: i64 = 50;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The answer to a method that a host does not know.
+/// JSON-RPC error code of a method that the host does not know.
 const METHOD_NOT_FOUND_CODE: i32 = -32601;
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
 
-/// What is looked for.
+/// Parameters of `hostler/search`.
 #[derive(Debug, Serialize)]
 pub(crate) struct SearchParams<'a> {
     pub(crate) query: &'a str,
@@ -56,7 +56,7 @@ pub(crate) struct SearchParams<'a> {
     pub(crate) include_unlisted: bool,
 }
 
-/// What was found, as the host says it.
+/// Page of search results, as the host sends it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SearchResultPage {
@@ -68,18 +68,18 @@ pub(crate) struct SearchResultPage {
     pub(crate) problem: Option<String>,
 }
 
-/// Why the host could not be asked, or what it answered.
+/// Why a request failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
     /// No connection.
     #[error("The host at {addr} cannot be reached: {reason}.")]
     Unreachable {
-        /// Where it should be.
+        /// Address of the host.
         addr: SocketAddr,
         /// Why.
         reason: String,
     },
-    /// The host closed the door.
+    /// The host rejected the connection with this HTTP status.
     #[error("The host refused the connection with status {0}: check the token.")]
     Refused(u16),
     /// The connection ended.
@@ -90,10 +90,10 @@ pub enum ClientError {
     ErrorResponse {
         /// The protocol's code.
         code: i32,
-        /// The host's sentence.
+        /// Message of the host.
         message: String,
     },
-    /// The host answered something else than the protocol says.
+    /// The host's answer does not match the protocol.
     #[error("The host's answer to {method} was not understood: {reason}.")]
     UnexpectedResponse {
         /// The request.
@@ -101,10 +101,10 @@ pub enum ClientError {
         /// What is wrong with the answer.
         reason: String,
     },
-    /// The host refused an action.
+    /// The host rejected an action.
     #[error("The host refused it: {0}")]
     ActionRejected(String),
-    /// Too many events wait to be read; the answer would come behind them.
+    /// Too many events wait to be read; the answer would come after them.
     #[error("The client fell behind the host's events.")]
     FellBehind,
 }
@@ -115,7 +115,7 @@ impl From<JsonRpcError> for ClientError {
     }
 }
 
-/// A connection that has been initialised. Dropping it closes it.
+/// Initialized connection. Dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct Client {
     commands: mpsc::Sender<ClientCommand>,
@@ -124,7 +124,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects, introduces itself and subscribes to the root channel.
+    /// Connects, initializes and subscribes to the root channel.
     pub(crate) async fn connect(
         addr: SocketAddr,
         token: Option<&SecretString>,
@@ -162,30 +162,31 @@ impl Client {
         Ok((client, events))
     }
 
-    /// The id that our own actions come back with.
+    /// Client id that is the origin of our own actions.
     pub(crate) fn client_id(&self) -> &str {
         &self.client_id
     }
 
-    /// Subscribes to a channel; its events come after the answer. Of a chat so many of the last turns are wanted.
+    /// Subscribes to a channel; its events follow the answer. For a chat, `turns` is the number of latest turns to
+    /// load.
     async fn subscribe<R: DeserializeOwned>(&self, channel: &str, turns: i64) -> Result<R, ClientError> {
         let view = Some(SubscribeView { turns: Some(turns) });
         let params = SubscribeParams { channel: channel.to_owned(), meta: None, delivery: None, view };
         self.request("subscribe", &params).await
     }
 
-    /// Creates a session under a URI of our choice.
+    /// Creates a session with a URI chosen by the client.
     pub(crate) async fn create_session(&self, params: &CreateSessionParams) -> Result<(), ClientError> {
         self.request::<IgnoredAny>("createSession", params).await.map(|_| ())
     }
 
-    /// Removes a session for good; it is gone when the answer comes.
+    /// Removes a session permanently; it is removed when the answer arrives.
     pub(crate) async fn dispose_session(&self, session: &str) -> Result<(), ClientError> {
         let params = DisposeSessionParams { channel: session.to_owned(), meta: None };
         self.request::<IgnoredAny>("disposeSession", &params).await.map(|_| ())
     }
 
-    /// A page of the announced sessions, the most recently changed first.
+    /// Returns a page of the announced sessions, the most recently changed first.
     pub(crate) async fn list_sessions(
         &self,
         limit: usize,
@@ -197,28 +198,28 @@ impl Client {
         self.request("listSessions", &params).await
     }
 
-    /// A page of a session's audit log, after an entry (0: from the beginning).
+    /// Returns a page of a session's audit log, after an entry (0: from the beginning).
     pub(crate) async fn fetch_audit_page(&self, session: &str, after: i64) -> Result<AuditPage, ClientError> {
         let params = AuditParams { channel: session, after };
         self.request("hostler/audit", &params).await
     }
 
-    /// Sessions in which something was said.
+    /// Searches sessions.
     pub(crate) async fn search(&self, params: &SearchParams<'_>) -> Result<SearchResultPage, ClientError> {
         self.request("hostler/search", params).await
     }
 
-    /// What is wrong with what the agents keep, as the host says it.
+    /// Checks the agents' transcripts; returns the host's findings unparsed.
     pub(crate) async fn check_transcripts(&self) -> Result<Box<RawValue>, ClientError> {
         self.request("hostler/sessionsDoctor", &RootParams { channel: ROOT_RESOURCE_URI }).await
     }
 
-    /// Puts a tag on a session, or takes it off.
+    /// Sets or removes a session's tag.
     pub(crate) async fn set_tag(&self, session: &str, tag: Option<&str>) -> Result<(), ClientError> {
         self.request::<IgnoredAny>("hostler/tagSession", &TagParams { channel: session, tag }).await.map(|_| ())
     }
 
-    /// What would become of attachments if a message brought them to a chat now. `None` from a host that does not look.
+    /// Returns the attachment plan for a message to a chat. `None` from a host without that method.
     pub(crate) async fn plan_attachments(
         &self,
         chat: &str,
@@ -231,7 +232,7 @@ impl Client {
         }
     }
 
-    /// What clients were granted beyond the directories of the sessions, and what waits to be.
+    /// Lists grants beyond the sessions' directories, pending ones included.
     pub(crate) async fn list_grants(&self) -> Result<Vec<GrantInfo>, ClientError> {
         #[derive(Deserialize)]
         struct Page {
@@ -241,13 +242,13 @@ impl Client {
         Ok(self.request::<Page>("hostler/listGrants", &params).await?.items)
     }
 
-    /// Allows a grant or takes it back.
+    /// Allows or revokes a grant.
     pub(crate) async fn change_grant(&self, method: &'static str, id: &str) -> Result<(), ClientError> {
         let params = GrantParams { channel: ROOT_RESOURCE_URI, id: Some(id) };
         self.request::<IgnoredAny>(method, &params).await.map(|_| ())
     }
 
-    /// Takes pictures out of what the agent of a chat remembers; answers how many.
+    /// Removes images from the context of a chat's agent; returns how many.
     pub(crate) async fn remove_images(&self, chat: &str, all: bool) -> Result<u64, ClientError> {
         let params = RemoveImagesParams { channel: chat, which: if all { "all" } else { "last" } };
         Ok(self.request::<RemoveImagesResult>("hostler/dropImages", &params).await?.dropped)
@@ -261,8 +262,8 @@ impl Client {
         }
     }
 
-    /// Subscribes to a chat and returns its state with all turns, of which older ones come page by page. Other events that
-    /// come until then are dropped.
+    /// Subscribes to a chat and returns its state with all turns; older turns are loaded page by page. Other events
+    /// that arrive until then are dropped.
     pub(crate) async fn load_chat(
         &self,
         events: &mut mpsc::Receiver<HostEvent>,
@@ -272,11 +273,11 @@ impl Client {
             SnapshotState::Chat(state) => *state,
             _ => return Err(unexpected_state("the state is not a chat's")),
         };
-        // Newest first; each page in its own order.
+        // Newest page first; turns inside a page are in order.
         let mut pages = vec![std::mem::take(&mut state.turns)];
         while let Some(cursor) = state.turns_next_cursor.take() {
             let page = self.fetch_older_turns(events, chat, cursor.clone()).await?;
-            // A host that sends the same page for ever is not followed.
+            // Stops if the host repeats the same page.
             state.turns_next_cursor = page.turns_next_cursor.filter(|next| *next != cursor);
             pages.push(page.turns);
         }
@@ -284,7 +285,7 @@ impl Client {
         Ok(state)
     }
 
-    /// A page of older turns. They come as an event before the answer.
+    /// Loads a page of older turns. They arrive as an event before the answer.
     async fn fetch_older_turns(
         &self,
         events: &mut mpsc::Receiver<HostEvent>,
@@ -315,7 +316,7 @@ impl Client {
         Ok(result.snapshot.ok_or_else(|| unexpected_state("it has no state"))?.state)
     }
 
-    /// Subscribes to a session and to its default chat, and returns the chat's URI, and whether a turn is running there.
+    /// Subscribes to a session and to its default chat; returns the chat's URI and whether a turn is running there.
     pub(crate) async fn subscribe_session_and_chat(&self, session: &str) -> Result<(String, bool), ClientError> {
         #[derive(Deserialize)]
         struct Subscribed {
@@ -325,7 +326,7 @@ impl Client {
         struct Snapshot {
             state: Chat,
         }
-        // What else the chat holds is not needed: only what comes.
+        // Only the active turn is needed of the chat's state.
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Chat {
@@ -337,8 +338,8 @@ impl Client {
         Ok((chat, busy))
     }
 
-    /// Sends an action on a channel that is subscribed to and waits until the host has taken or refused it. Other
-    /// events that come until then are dropped.
+    /// Dispatches an action on a subscribed channel and waits until the host has accepted or rejected it. Other
+    /// events that arrive until then are dropped.
     pub(crate) async fn dispatch_and_confirm(
         &self,
         events: &mut mpsc::Receiver<HostEvent>,
@@ -363,7 +364,7 @@ impl Client {
         }
     }
 
-    /// Sends an action; what became of it comes back as an event whose origin holds the returned number.
+    /// Dispatches an action; its outcome arrives as an event whose origin has the returned number.
     pub(crate) async fn dispatch(&self, channel: &str, action: StateAction) -> Result<i64, ClientError> {
         let client_seq = self.client_seq.fetch_add(1, Ordering::Relaxed) + 1;
         let params = DispatchActionParams { channel: channel.to_owned(), client_seq, action };
@@ -372,7 +373,7 @@ impl Client {
         Ok(client_seq)
     }
 
-    /// Says goodbye and waits until the connection is closed.
+    /// Performs the close handshake and waits until the connection is closed.
     pub(crate) async fn close(self) {
         let (done, closed) = oneshot::channel();
         if self.commands.send(ClientCommand::Close { done }).await.is_ok() {
@@ -394,7 +395,7 @@ impl Client {
     }
 }
 
-/// What this client needs of the host's introduction; the rest may be newer than it knows.
+/// Fields of the `initialize` answer that this client needs; others may be newer than this client.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InitializeResponse {
@@ -443,16 +444,16 @@ struct AuditParams<'a> {
     after: i64,
 }
 
-/// Entries of an audit log, each as the host wrote it.
+/// Entries of an audit log, unparsed.
 #[derive(Deserialize)]
 pub(crate) struct AuditPage {
     pub(crate) items: Vec<Box<RawValue>>,
-    /// Where the next page begins, if there is one.
+    /// Start of the next page, if there is one.
     #[serde(rename = "next")]
     pub(crate) next_cursor: Option<i64>,
 }
 
-/// The chat that a session's messages go to.
+/// Returns the chat that receives a session's messages.
 pub(crate) fn default_chat(session: &SessionState) -> Result<String, ClientError> {
     session.default_chat.clone().ok_or_else(|| unexpected_state("the session has no default chat"))
 }
@@ -471,7 +472,7 @@ async fn open_socket(addr: SocketAddr, token: Option<&SecretString>) -> Result<a
         Some(token) => format!("ws://{addr}/?tkn={}", token.expose_secret()),
         None => format!("ws://{addr}/"),
     };
-    // The error is not repeated: it could quote the URL and with it the token.
+    // The error is not included: it could quote the URL and with it the token.
     let request = url.into_client_request().map_err(|_| unreachable("its address is not usable".to_owned()))?;
     let mut config = WebSocketConfig::default();
     config.max_message_size = Some(MAX_MESSAGE_BYTES);

@@ -1,3 +1,5 @@
+//! `hostler agents`: lists and installs managed builds, and dispatches to `login` for upstream credentials.
+
 use std::sync::Arc;
 
 use hostler_driver::{InstallError, InstalledBuild, Installer};
@@ -12,10 +14,10 @@ use crate::ports::Wiring;
 use crate::progress::InstallProgressBar;
 use crate::settings::Settings;
 
-/// Lines that may wait to be printed; progress that nobody can follow is dropped.
+/// Progress lines that may wait to be printed; further ones are dropped.
 const PROGRESS_LINE_QUEUE_SIZE: usize = 16;
 
-/// Lists and installs managed agents, and logs in to what answers them.
+/// Runs `hostler agents`.
 pub(crate) async fn run_agents_command(
     command: &AgentsCommand,
     wiring: &Wiring,
@@ -58,7 +60,7 @@ pub(super) async fn install_build(
     let mut installing = installer.install(build, sink);
     let result = loop {
         tokio::select! {
-            // The lines that are there come before the end.
+            // Waiting lines are printed before the result.
             biased;
             Some(line) = lines.recv() => io.console.write_note(&line, TextStyle::Plain),
             result = &mut installing => break result,

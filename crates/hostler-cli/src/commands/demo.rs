@@ -1,4 +1,4 @@
-//! The whole way of a message, shown hop by hop on a host with scratch directories.
+//! `hostler demo`: sends a message through a host with scratch directories and prints each hop.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -27,10 +27,11 @@ use crate::turn::{OpenedSession, RunningTurn, TurnOutput, create_session, turn_e
 const FIRST_PROMPT: &str = "hi";
 const SECOND_PROMPT: &str = "and once more";
 
-/// What is encoded in a place inside of the page: as browsers do it, and dots, which would make it a file.
+/// Characters that are percent-encoded in a path inside the page: as in browsers, plus dots, which would make the
+/// path a file name.
 const PAGE_PATH_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
-/// Shows everything at once.
+/// Runs `hostler demo`.
 pub(crate) async fn run_demo_command(
     once: bool,
     wiring: &Wiring,
@@ -63,7 +64,7 @@ pub(crate) async fn run_demo_command(
     shown.and(stopped).map(|()| Exit::Done)
 }
 
-/// The managed build that the settings mean. Without network, an agent on the PATH will do.
+/// Installs the managed build that the settings select. Without network, an agent on the PATH is used instead.
 async fn install_missing_agent(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<(), CommandFailure> {
     let wanted = match settings.claude {
         ClaudeChoice::Path(_) => return Ok(()),
@@ -96,7 +97,8 @@ async fn install_missing_agent(wiring: &Wiring, settings: &Settings, io: &mut Io
     Ok(())
 }
 
-/// The user's settings, but nothing of theirs is touched: state, working directory and the agent's own files are scratch.
+/// Returns the user's settings with scratch directories for the state, the working directory and the agent's files,
+/// so that nothing of the user's is changed.
 fn scratch_settings(settings: &Settings, scratch: &Path) -> Result<Settings, CommandFailure> {
     let mut settings = settings.clone();
     if !settings.is_upstream_from_flag {
@@ -107,7 +109,7 @@ fn scratch_settings(settings: &Settings, scratch: &Path) -> Result<Settings, Com
         };
         settings.gateway.upstreams = vec![scripted];
     }
-    // What it shows does not change while it is shown.
+    // The demo does not follow changes of the configuration file.
     settings.source = None;
     if !settings.is_state_dir_explicit {
         settings.state_dir = scratch.join("state");
@@ -131,7 +133,8 @@ async fn start_demo_host(wiring: &Wiring, settings: &Settings) -> Result<InProce
     InProcessHost::start(wiring, &directory, lock, options, settings, reload::log_notice).await
 }
 
-/// Where the session can be seen, and on a desktop the page itself. A host that ends now shows nothing any more.
+/// Prints the link to the session and, on a desktop, opens the page. With `--once`, no link is printed because the
+/// host ends.
 async fn show_page_link(
     own: &InProcessHost,
     session: &str,
@@ -150,7 +153,7 @@ async fn show_page_link(
     }
     let Some(link) = own.create_page_link().await else { return Ok(()) };
     print_hop("page", &link.url_for(&place), &mut io.console)?;
-    // Scripts and tests read the line; a person who reads it on a terminal looks at the page next.
+    // Scripts and tests read this line; on a terminal the page is opened as well.
     if io.console.out_is_terminal()
         && let Some(link) = own.create_page_link().await
         && let Err(error) = browser::open_in_browser(&link.url_for(&place), scratch, &wiring.environment)
@@ -160,7 +163,7 @@ async fn show_page_link(
     Ok(())
 }
 
-/// Says which session it has shown.
+/// Prints which session was used.
 async fn show_session(own: &InProcessHost, settings: &Settings, io: &mut Io) -> Result<String, CommandFailure> {
     let (client, mut events) = own.connect().await?;
     let result = show_turns(own, settings, &client, &mut events, io).await;
@@ -228,13 +231,13 @@ async fn show_turn(
     Ok(after.agents.into_iter().find(|agent| agent.session == session.uri).or(view.agent))
 }
 
-/// What one turn shows while it runs.
+/// Output of one turn while it runs.
 struct TurnView<'a> {
     host: &'a InProcessHost,
     session: &'a OpenedSession,
     started_at: Instant,
     agent: Option<AgentDiagnostics>,
-    /// The answer's line that is not complete yet.
+    /// Incomplete last line of the answer.
     partial_line: String,
     first_delta_after: Option<Duration>,
     usage: Option<UsageInfo>,

@@ -1,4 +1,4 @@
-//! `hostler grants`: what clients were granted beyond the directories of the sessions, for people and scripts.
+//! `hostler grants`: lists, allows and revokes grants beyond the sessions' directories.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::host::{self, HostConnection};
 use crate::ports::Wiring;
 use crate::settings::Settings;
 
-/// A grant, as the host tells it.
+/// Grant, as sent by the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GrantInfo {
@@ -26,7 +26,7 @@ pub(crate) struct GrantInfo {
     pub(crate) is_pending: bool,
 }
 
-/// Lists, allows and takes back grants.
+/// Runs `hostler grants`.
 pub(crate) async fn run_grants_command(
     command: &GrantsCommand,
     wiring: &Wiring,
@@ -82,14 +82,14 @@ fn print_grants(grants: &[GrantInfo], io: &mut Io) -> Result<(), CommandFailure>
     Ok(())
 }
 
-/// What a grant is about.
+/// Describes a grant's target.
 fn describe_grant(grant: &GrantInfo) -> String {
     let what = if grant.write { "read and change" } else { "read" };
     let waits = if grant.is_pending { ", waiting to be allowed" } else { "" };
     escape_invisible_line(&format!("{what} {}{waits}", grant.uri))
 }
 
-/// The one grant that is meant: by its id, by the beginning of one, or by what it is about.
+/// Finds one grant by its id, by a unique prefix of it, or by its path.
 fn find_grant<'a>(grants: &'a [GrantInfo], name: &str) -> Result<&'a GrantInfo, CommandFailure> {
     let url = file_url(name).unwrap_or_default();
     let is_meant = |grant: &&GrantInfo| {
@@ -111,13 +111,13 @@ fn find_grant<'a>(grants: &'a [GrantInfo], name: &str) -> Result<&'a GrantInfo, 
     }
 }
 
-/// The URL of a path, as a person types it: from here, and with a slash at its end or without.
+/// Converts a typed path to a URL: relative to the working directory, with or without a trailing slash.
 fn file_url(path: &str) -> Option<String> {
     let path: PathBuf = std::path::absolute(path).ok()?.components().collect();
     url::Url::from_file_path(path).ok().map(String::from)
 }
 
-/// The slash at the end says nothing about what is meant.
+/// Removes the trailing slash, which does not change the target.
 fn trim_trailing_slash(uri: &str) -> &str {
     uri.strip_suffix('/').unwrap_or(uri)
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_found_by_what_is_unique_about_it() {
+    fn grant_is_found_by_id_unique_prefix_or_path() {
         let here = file_url("here").unwrap();
         let grants = [grant("abc1", "file:///a"), grant("abd2", "file:///with%20space"), grant("eee3", &here)];
         for (name, expected) in [

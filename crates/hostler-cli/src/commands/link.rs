@@ -1,4 +1,4 @@
-//! `hostler link`: lets a browser in, and shows and signs out those that are.
+//! `hostler link`: creates a sign-in link for a browser, and lists and signs out browsers.
 
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
@@ -12,7 +12,7 @@ use crate::exit::{CommandFailure, Exit};
 use crate::host::{self, PageLink};
 use crate::settings::Settings;
 
-/// For scripts.
+/// JSON output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CreatedLink<'a> {
@@ -20,7 +20,7 @@ struct CreatedLink<'a> {
     expires_at: &'a str,
 }
 
-/// Makes a link, or looks after the browsers that have used one.
+/// Runs `hostler link`.
 pub(crate) async fn run_link_command(
     args: &LinkArgs,
     settings: &Settings,
@@ -77,7 +77,7 @@ async fn create_link(
         return Ok(());
     }
     console.write_out(&format!("{url}\n"))?;
-    // A phone that looks at an address of this machine finds itself.
+    // A loopback address on a phone is the phone itself, so no QR code is printed for it.
     if args.qr || (console.out_is_terminal() && !args.no_qr && !here_only) {
         console.write_out(&format!("\n{}\n", render_qr_code(&url)?))?;
     }
@@ -113,7 +113,7 @@ fn print_browsers(sign_ins: &[SignedInBrowser], json: bool, console: &mut Consol
     Ok(())
 }
 
-/// The one that is meant, by its id or the beginning of it.
+/// Finds one browser by its id or a unique prefix of it.
 fn find_browser<'a>(all: &'a [SignedInBrowser], name: &str) -> Result<&'a SignedInBrowser, CommandFailure> {
     let mut meant = all.iter().filter(|sign_in| !name.is_empty() && sign_in.id.starts_with(name));
     let name = to_one_line(name);
@@ -129,7 +129,7 @@ fn find_browser<'a>(all: &'a [SignedInBrowser], name: &str) -> Result<&'a Signed
     }
 }
 
-/// Whether only this machine can follow a URL.
+/// Returns whether a URL is reachable on this machine only.
 fn is_loopback(base: &str) -> bool {
     let url = url::Url::parse(base).ok();
     url.as_ref().and_then(url::Url::host).is_some_and(|host| match host {
@@ -139,14 +139,14 @@ fn is_loopback(base: &str) -> bool {
     })
 }
 
-/// A QR code in half blocks, with the quiet zone that cameras want. Light on dark terminals, dark on light ones.
+/// Renders a QR code in half blocks, with the quiet zone that cameras need, for dark and light terminals.
 fn render_qr_code(url: &str) -> Result<String, CommandFailure> {
     let code = QrCode::new(url)
         .map_err(|error| CommandFailure::new(Exit::Failed, format!("There is no QR code for it: {error}.")))?;
     Ok(code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build())
 }
 
-/// How many minutes are left.
+/// Returns the minutes until a time.
 fn minutes_until(time: &str) -> Option<i64> {
     let left = time.parse::<jiff::Timestamp>().ok()?.duration_since(jiff::Timestamp::now());
     Some((left.as_secs() + 30) / 60)
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_is_found_by_the_beginning_of_its_id() {
+    fn browser_is_found_by_id_prefix() {
         let all = [sign_in("abc1"), sign_in("abd2")];
         for (name, expected) in [
             ("abc1", Ok("abc1")),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_nowhere_else_are_known() {
+    fn loopback_links_are_recognized() {
         for base in ["http://127.0.0.1:8137", "http://localhost:1", "https://[::1]:8137", "http://a.localhost"] {
             assert!(is_loopback(base), "{base}");
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_qr_code_is_drawn_in_half_blocks() {
+    fn qr_code_is_rendered_in_half_blocks() {
         let drawn = render_qr_code("https://box.example/#link=0123456789abcdef01234567").unwrap();
         assert!(drawn.lines().count() > 15 && drawn.chars().all(|sign| " ▀▄█\n".contains(sign)), "{drawn}");
     }

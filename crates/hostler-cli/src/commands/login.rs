@@ -1,4 +1,4 @@
-//! `agents login` and `agents logout`: an upstream's credential, kept for the hosts of this user.
+//! `agents login` and `agents logout`: saves and removes an upstream's credential for the hosts of this user.
 
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -12,10 +12,10 @@ use crate::progress::Spinner;
 use crate::settings::{Settings, unconfigured_upstream};
 use crate::terminal_mode::NoEchoGuard;
 
-/// A key that is longer is something else.
+/// Maximum length of a key.
 const MAX_KEY_BYTES: u64 = 16 << 10;
 
-/// Takes a credential for an upstream and puts it away.
+/// Reads a credential for an upstream and saves it.
 pub(super) async fn log_in(
     name: &str,
     wiring: &Wiring,
@@ -49,7 +49,7 @@ pub(super) async fn log_in(
     Ok(Exit::Done)
 }
 
-/// Removes an upstream's credential from where `login` put it.
+/// Removes an upstream's credential from the place where `login` saved it.
 pub(super) async fn log_out(
     name: &str,
     wiring: &Wiring,
@@ -78,7 +78,7 @@ pub(super) async fn log_out(
     Ok(Exit::Done)
 }
 
-/// The upstream of this name: a configured one, or one by its kind.
+/// Finds the upstream by name: a configured one, or one by its kind.
 fn find_upstream(name: &str, wiring: &Wiring, settings: &Settings) -> Result<UpstreamSpec, CommandFailure> {
     let configured = settings.gateway.upstreams.iter().find(|spec| spec.name == name).cloned();
     let spec = configured
@@ -104,7 +104,7 @@ fn credential_noun(spec: &UpstreamSpec) -> &'static str {
     if spec.kind() == UpstreamKind::Copilot { "GitHub token" } else { "key" }
 }
 
-/// Who logs in should know when something else is used.
+/// Warns that another credential overrides the one that is being saved.
 fn note_credential_override(spec: &UpstreamSpec, console: &mut Console) {
     let from = match &spec.credential {
         CredentialSpec::Variable { name, .. } => format!("the variable {name}"),
@@ -116,7 +116,7 @@ fn note_credential_override(spec: &UpstreamSpec, console: &mut Console) {
     console.write_note(&text, TextStyle::Yellow);
 }
 
-/// Shows the code of the web page and waits for the person.
+/// Prints the device code for the web page and waits until the user has signed in.
 async fn sign_in_with_device_code(
     spec: UpstreamSpec,
     wiring: &Wiring,
@@ -124,13 +124,13 @@ async fn sign_in_with_device_code(
 ) -> Result<SecretString, CommandFailure> {
     let (show, shown) = oneshot::channel::<DeviceCodePrompt>();
     let showing = Box::new(move |code| {
-        // Nobody waits for it when the command is over.
+        // The receiver is gone when the command has ended.
         let _over = show.send(code);
     });
     let mut signing = wiring.device_login.login(spec, showing);
     let failed = |error: crate::ports::VaultError| CommandFailure::new(Exit::Failed, to_sentence(&error.0));
     let code = tokio::select! {
-        // The code comes before the end.
+        // The code is printed before the result.
         biased;
         Ok(code) = shown => code,
         done = &mut signing => return done.map_err(failed),
@@ -146,10 +146,11 @@ async fn sign_in_with_device_code(
     done?.map_err(failed)
 }
 
-/// A line that is typed without being shown, or all of what a program writes to us.
+/// Reads a line without echo from a terminal, or all input from a program.
 async fn read_key(name: &str, wiring: &Wiring, io: &mut Io) -> Result<SecretString, CommandFailure> {
     let key = if wiring.environment.stdin_is_terminal {
-        // Hidden first: what is typed at the sight of the question must neither be shown nor be thrown away.
+        // Echo is off before the question is printed: keys that are pressed at once must be neither shown nor
+        // discarded.
         let hidden = NoEchoGuard::activate()?;
         io.console.write_prompt(&format!("The key of {name} (not shown as you type): "));
         let line = io.signals.run_or_interrupt(read_line(&mut io.stdin)).await;
@@ -168,7 +169,7 @@ async fn read_key(name: &str, wiring: &Wiring, io: &mut Io) -> Result<SecretStri
 async fn read_line(stdin: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, CommandFailure> {
     let mut line = Vec::new();
     let mut byte = [0_u8; 1];
-    // Byte by byte: what stands behind the line is not ours.
+    // Byte by byte: input after the line is not consumed.
     while line.len() as u64 <= MAX_KEY_BYTES && stdin.read(&mut byte).await? > 0 && byte != *b"\n" {
         line.extend_from_slice(&byte);
     }
@@ -191,7 +192,7 @@ fn check_key(bytes: Vec<u8>) -> Result<SecretString, CommandFailure> {
     Ok(SecretString::from(key))
 }
 
-/// A reason, as a sentence.
+/// Turns a reason into a sentence.
 fn to_sentence(reason: &str) -> String {
     let mut letters = to_one_line(reason).trim_end_matches('.').to_owned().chars().collect::<Vec<_>>().into_iter();
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_a_key_is_taken() {
+    fn invalid_keys_are_rejected() {
         let key = |bytes: &[u8]| check_key(bytes.to_vec()).map(|key| key.expose_secret().to_owned());
         assert_eq!(key(b"  sk-1\r\n").unwrap(), "sk-1");
         for bad in [&b""[..], b" \n", b"two words", b"a\nb", &[0xff], &vec![b'x'; 20_000]] {

@@ -1,4 +1,4 @@
-//! One module per command.
+//! Commands, one module each. Arguments are parsed in `args`, settings are resolved in `settings`.
 
 mod agents;
 mod demo;

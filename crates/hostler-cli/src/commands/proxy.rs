@@ -1,3 +1,5 @@
+//! `hostler proxy`: runs the gateway without a host and prints how to connect.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,18 +17,18 @@ use crate::reload::{self, ConfigReloader, ReloadConstraints};
 use crate::settings::Settings;
 use crate::state::{HostLock, StateDir};
 
-/// Lines that may wait to be printed; what comes beyond is counted.
+/// Request lines that may wait to be printed; further ones are counted.
 const REQUEST_LINE_QUEUE_SIZE: usize = 1024;
-/// More of a path or a model's id is not shown: a client may send anything.
+/// Maximum length of a printed path or model id, because a client may send anything.
 const MAX_NAME_CHARS: usize = 120;
 
-/// Runs the gateway alone until it is told to stop.
+/// Runs the gateway until a stop signal.
 pub(crate) async fn run_proxy_command(
     wiring: &Wiring,
     settings: &Settings,
     io: &mut Io,
 ) -> Result<Exit, CommandFailure> {
-    // What is used is counted in the state directory, by one process.
+    // Usage is counted in the state directory, by one process at a time.
     let locked = if settings.gateway.limits.has_limits() {
         let directory = StateDir::open(&settings.state_dir)?;
         Some((HostLock::acquire(&directory).await?, directory.path().to_owned()))
@@ -76,12 +78,12 @@ async fn stop_proxy(proxy: &dyn RunningProxy, signals: &mut crate::Signals) -> R
     stopped.map_err(|_| CommandFailure::new(Exit::Failed, "The gateway did not end its requests in time."))
 }
 
-/// Tells programs by two lines on stdout, and people what to type.
+/// Prints two lines on stdout for programs, and instructions on stderr for people.
 fn print_connection_help(proxy: &dyn RunningProxy, settings: &Settings, console: &mut Console) {
     let address = proxy.local_addr();
     let nonce = proxy.nonce();
     let nonce = nonce.expose_secret();
-    // A parent that has closed our stdout may still want the gateway.
+    // A parent that has closed our stdout may still use the gateway.
     let _unread = console.write_out(&format!("READY:{}\nNONCE:{nonce}\n", address.port()));
     if !address.ip().is_loopback() {
         let text = format!(
@@ -98,7 +100,7 @@ fn print_connection_help(proxy: &dyn RunningProxy, settings: &Settings, console:
     console.write_note("Any word may stand behind the dot. Ctrl-C ends it.", TextStyle::Dim);
 }
 
-/// An address that a client on this machine can use.
+/// Returns an address that a client on this machine can use.
 fn to_local_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -108,7 +110,7 @@ fn to_local_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// One line per request, printed when there is time.
+/// Prints one line per request, without blocking the gateway.
 struct RequestPrinter {
     sink: Option<RequestSink>,
     received: mpsc::Receiver<FinishedRequestRecord>,
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_one_line_whatever_the_client_sends() {
+    fn request_log_entry_is_always_one_line() {
         let line = FinishedRequestRecord {
             method: "POST".into(),
             path: "/v1/messages".into(),
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_for_everybody_is_shown_as_one_for_this_machine() {
+    fn wildcard_address_is_shown_as_loopback() {
         for (listened, shown) in [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "[::1]:1"), ("127.0.0.1:1", "127.0.0.1:1")] {
             assert_eq!(to_local_address(listened.parse().unwrap()).to_string(), shown);
         }

@@ -1,4 +1,5 @@
-//! `hostler rules`: the book of the state directory, for people and scripts. No host is needed, and one that runs follows.
+//! `hostler rules`: lists, edits and tests the rules of the state directory. It needs no host; a running host
+//! follows the file.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ use crate::ports::Wiring;
 use crate::settings::Settings;
 use crate::state::StateDir;
 
-/// Lists, changes and tests rules.
+/// Runs `hostler rules`.
 pub(crate) async fn run_rules_command(
     command: &RulesCommand,
     wiring: &Wiring,
@@ -36,12 +37,12 @@ pub(crate) async fn run_rules_command(
     Ok(Exit::Done)
 }
 
-/// What the book says now. Looks and makes nothing.
+/// Loads the rules, without creating anything.
 fn load_rules(settings: &Settings) -> Result<RuleStoreSnapshot, CommandFailure> {
     Ok(RuleStore::open(&settings.state_dir).map_err(rule_store_failure)?.snapshot())
 }
 
-/// A rule, and the working directory that it is for, if not for all.
+/// Rule, and the working directory that it is limited to, if any.
 #[derive(Debug, Clone)]
 struct RuleChange {
     rule: Rule,
@@ -55,14 +56,14 @@ impl RuleChange {
             RuleEffect::Ask => Effect::Ask,
             RuleEffect::Deny => Effect::Deny,
         };
-        // Sessions name their directory like this, and the rules of a directory are found by its name.
+        // Sessions name their directory in this form, and a directory's rules are looked up by that name.
         let directory = args.workspace.as_ref().map(|path| normalize_path(&environment.resolve_path(path)));
         let scope = if directory.is_some() { RuleScope::Workspace } else { RuleScope::Global };
         let wrong = |error| CommandFailure::new(Exit::Usage, to_one_line(&format!("{error}.")));
         Ok(Self { rule: Rule::parse(effect, scope, &args.rule).map_err(wrong)?, directory })
     }
 
-    /// The change in a sentence.
+    /// Describes the change in a sentence.
     fn describe(&self) -> String {
         let whom = match &self.directory {
             Some(directory) => format!("for sessions in {}", directory.display()),
@@ -87,7 +88,7 @@ async fn add_rule(change: RuleChange, settings: &Settings, io: &mut Io) -> Resul
 async fn remove_rule(change: RuleChange, settings: &Settings, io: &mut Io) -> Result<(), CommandFailure> {
     let told = change.describe();
     let remove = move |book: RuleStore| book.remove(change.directory.as_deref(), &change.rule);
-    // Where there is no directory there is no rule, and nothing is made.
+    // Without a state directory there is no rule, and none is created.
     if !settings.state_dir.is_dir() || !edit_rules(remove, settings, io).await? {
         let text = format!("There is no rule to {told}: `hostler rules list` shows those that are.");
         return Err(CommandFailure::new(Exit::Failed, text));
@@ -96,7 +97,7 @@ async fn remove_rule(change: RuleChange, settings: &Settings, io: &mut Io) -> Re
     Ok(())
 }
 
-/// Changes the book. Somebody else may be writing it: that wait can be interrupted.
+/// Edits the rules. Another process may be writing them; waiting for it can be interrupted.
 async fn edit_rules(
     change: impl FnOnce(RuleStore) -> Result<bool, RuleStoreError> + Send + 'static,
     settings: &Settings,
@@ -107,7 +108,7 @@ async fn edit_rules(
     io.signals.run_or_interrupt(work).await?.map_err(std::io::Error::other)?.map_err(rule_store_failure)
 }
 
-/// A rule, as scripts see it.
+/// Rule in JSON output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RuleListItem<'a> {
@@ -158,7 +159,7 @@ fn format_table_line(row: &[String; 4], widths: [usize; 4]) -> String {
     cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
 }
 
-/// Says what the host would do about a call.
+/// Prints the decision for a call.
 fn test_rules(call: &str, wiring: &Wiring, settings: &Settings, console: &mut Console) -> Result<(), CommandFailure> {
     let directory = normalize_path(&settings.cwd);
     let wrong = |error| CommandFailure::new(Exit::Usage, to_one_line(&format!("This is not a call: {error}.")));
@@ -185,12 +186,12 @@ fn test_rules(call: &str, wiring: &Wiring, settings: &Settings, console: &mut Co
     Ok(())
 }
 
-/// A decision, as scripts see it.
+/// Decision in JSON output.
 #[derive(Serialize)]
 struct RuleTestResult {
     decision: &'static str,
     reason: String,
-    /// The rule that decided; nothing if none did.
+    /// Rule that decided; null if none did.
     rule: Option<String>,
 }
 
@@ -209,7 +210,7 @@ impl From<&Decision> for RuleTestResult {
     }
 }
 
-/// The permission mode of the settings.
+/// Parses the permission mode of the settings.
 fn parse_permission_mode(settings: &Settings) -> Result<PermissionMode, CommandFailure> {
     let Some(name) = &settings.permission_mode else { return Ok(PermissionMode::default()) };
     serde_json::from_value(serde_json::Value::String(name.clone())).map_err(|_| {

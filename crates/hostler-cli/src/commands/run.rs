@@ -1,3 +1,5 @@
+//! `hostler run`: sends one message to a new or existing session and prints the answer.
+
 use std::path::{Path, PathBuf};
 
 use ahp_types::state::MessageAttachment;
@@ -22,10 +24,10 @@ use crate::turn::{
     create_session, open_session, turn_end_result,
 };
 
-/// A prompt that is longer than this is a mistake.
+/// Maximum length of a prompt.
 const MAX_PROMPT_BYTES: u64 = 16 << 20;
 
-/// Sends one message to a session, a new one or the one that is named, and shows the answer.
+/// Runs `hostler run`.
 pub(crate) async fn run_run_command(
     args: &RunArgs,
     wiring: &Wiring,
@@ -60,20 +62,20 @@ pub(crate) async fn run_run_command(
     if let Err(failure) = &mut outcome {
         failure.report(&mut io.console);
     }
-    // Who does not want to wait does not wait for goodbyes either; the supervisors end what is left.
+    // After a second interrupt the command does not wait for a clean close; the supervisors end the processes.
     if !abandoned {
         host.disconnect(&mut io.console, &mut io.signals).await;
     }
     outcome.map(|()| Exit::Done)
 }
 
-/// What is to be said.
+/// Message to send.
 struct OutgoingMessage {
     prompt: String,
     attachments: Vec<MessageAttachment>,
 }
 
-/// Tells what becomes of attachments: programs everything, people what they should know.
+/// Prints the attachment plan: all of it as JSON, or warnings for people.
 fn print_attachment_plan(plan: &AttachmentPlanResponse, json: bool, io: &mut Io) -> Result<(), CommandFailure> {
     if json {
         plan.print_json(&mut io.console)?;
@@ -82,7 +84,7 @@ fn print_attachment_plan(plan: &AttachmentPlanResponse, json: bool, io: &mut Io)
     Ok(())
 }
 
-/// The end of a message whose attachments cannot be sent.
+/// Returns the failure of a message whose attachments cannot be sent.
 fn attachment_refusal(
     plan: &AttachmentPlanResponse,
     json: bool,
@@ -93,7 +95,7 @@ fn attachment_refusal(
     Ok(CommandFailure::new(Exit::Failed, format!("{why}Nothing was sent.")))
 }
 
-/// One session, one turn.
+/// Opens the session and runs one turn.
 async fn run_turn(
     said: OutgoingMessage,
     args: &RunArgs,
@@ -105,7 +107,7 @@ async fn run_turn(
 ) -> Result<TurnEnd, CommandFailure> {
     let HostConnection { client, events, .. } = host;
     let environment = &wiring.environment;
-    // Who gave the message on stdin has nothing more to say there.
+    // If the message came from stdin, stdin cannot answer prompts.
     let attended = environment.stdin_is_terminal && environment.stderr_is_terminal;
     let attended = attended && args.prompt.expose() != "-" && !args.attach.iter().any(|name| name == "-");
     let (session, directory) =
@@ -152,12 +154,12 @@ async fn run_turn(
         }
     };
     let end = turn.follow(events, signals, person, show).await?;
-    // An answer that nobody reads needs no last line either.
+    // If stdout is closed, the last line does not matter either.
     let _unread = renderer.finish(console);
     Ok(end)
 }
 
-/// The session, and the directory that it works in, where that is known.
+/// Returns the session, and its working directory if that is known.
 async fn open_or_create_session(
     args: &RunArgs,
     settings: &Settings,
@@ -169,7 +171,7 @@ async fn open_or_create_session(
         None => Ok((create_session(client, &settings.cwd, mode).await?, Some(settings.cwd.clone()))),
         Some(name) => {
             let found = session_lookup::find_session(client, name).await?;
-            // A default for new sessions does not change one that has its own mode.
+            // The default for new sessions does not change the mode of an existing session.
             let mode = mode.filter(|_| args.permission_mode.is_some());
             let directory = working_directory(&found);
             Ok((open_session(client, events, found.resource, mode).await?, directory))
@@ -177,13 +179,13 @@ async fn open_or_create_session(
     }
 }
 
-/// The envelope as the host wrote it, on one line.
+/// Returns the envelope as the host wrote it, on one line.
 fn to_json_line(raw: &RawValue) -> String {
     let text = raw.get();
     if !text.contains(['\n', '\r']) {
         return format!("{text}\n");
     }
-    // Line breaks inside of strings are escaped in JSON: these stand between the tokens.
+    // Line breaks inside strings are escaped in JSON: these are between the tokens.
     format!("{}\n", text.replace(['\n', '\r'], " "))
 }
 
@@ -203,7 +205,7 @@ async fn read_prompt(
     } else {
         prompt.to_owned()
     };
-    // A picture may speak for itself.
+    // An attachment without text is a valid message.
     if prompt.trim().is_empty() && !attached {
         return Err(usage("The message is empty."));
     }

@@ -1,3 +1,5 @@
+//! `hostler serve`: runs a host until a signal or the end of stdin, and reloads its configuration on SIGHUP.
+
 use secrecy::ExposeSecret as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -11,11 +13,11 @@ use crate::settings::Settings;
 use crate::signals::{Signal, Signals};
 use crate::state::{HostLock, StateDir};
 
-/// For whoever lets others read along.
+/// Printed when the host is reachable without TLS.
 const NO_TLS_WARNING: &str = "Without TLS everybody on the way can read the token and what is said: give the host a certificate \
     (--tls-cert, --tls-key), or let it listen on loopback, behind a proxy or an SSH tunnel.";
 
-/// Runs a host until it is told to stop.
+/// Runs a host until a stop signal.
 pub(crate) async fn run_serve_command(
     wiring: &Wiring,
     settings: &Settings,
@@ -35,7 +37,7 @@ pub(crate) async fn run_serve_command(
         () = stop.wait_for_stop(None) => return Ok(Exit::Done),
     };
     own.announce_to_editors(settings);
-    // A parent that has closed our stdout may still want the host.
+    // A parent that has closed our stdout may still use the host.
     let _unread = io.console.write_out(&format!("READY:{}\n", own.port()));
     print_connection_help(&own, &mut io.console);
     if io.console.err_is_terminal() && !own.has_page() {
@@ -59,11 +61,11 @@ pub(crate) async fn run_serve_command(
     Ok(Exit::Done)
 }
 
-/// What is said in place of a link.
+/// Printed instead of a link.
 pub(super) const NO_PAGE_NOTICE: &str =
     "This binary was built without the web page: run `cargo xtask web`, then build it again.";
 
-/// Tells people how to connect. The URL opens the host, so it is shown to a person only, not to a log.
+/// Prints how to connect. The URL contains a sign-in code, so it is printed on a terminal only, not to a log.
 pub(super) fn print_connection_help(own: &InProcessHost, console: &mut Console) {
     let endpoint = own.endpoint();
     let addr = endpoint.addr();
@@ -81,7 +83,7 @@ pub(super) fn print_connection_help(own: &InProcessHost, console: &mut Console) 
     }
 }
 
-/// The reasons to stop, and the one to read the configuration again.
+/// Triggers to stop, and the trigger to reload the configuration.
 pub(super) struct StopTriggers<'a, R> {
     signals: &'a mut Signals,
     stdin: Option<R>,
@@ -101,7 +103,8 @@ impl<'a, R: AsyncRead + Unpin> StopTriggers<'a, R> {
             tokio::select! {
                 signal = self.signals.next_signal() => match (signal, reloader) {
                     (Signal::Hangup, Some(reloader)) if !self.has_terminal => reloader.reload_now(),
-                    // Not ready yet, or nothing to read again: who sends it does not want the end.
+                    // Before the host is ready, or without a configuration to reload, SIGHUP is ignored: its sender
+                    // does not intend to stop the host.
                     (Signal::Hangup, None) if !self.has_terminal => {}
                     _ => return,
                 },
@@ -111,7 +114,7 @@ impl<'a, R: AsyncRead + Unpin> StopTriggers<'a, R> {
     }
 }
 
-/// Reads to the end; what is written there is of no interest.
+/// Reads to the end and discards the input.
 async fn wait_for_eof(reader: Option<&mut (impl AsyncRead + Unpin)>) {
     let Some(reader) = reader else {
         return std::future::pending().await;

@@ -1,7 +1,7 @@
 //! `hostler trust` and `hostler run --trust`: decisions about folders' own configuration, in the state directory.
 //!
-//! No host is needed, and one that runs follows. What a folder brings comes through a port
-//! ([`Wiring::inspect`]); this module does not read a folder itself.
+//! These commands need no host; a running host follows the file. A folder's configuration comes through a port
+//! ([`Wiring::folder_inspector`]); this module does not read a folder itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::ports::Wiring;
 use crate::settings::Settings;
 use crate::state::StateDir;
 
-/// The most items that are listed before a question; `check` lists all.
+/// Maximum number of items that are listed before a question; `check` lists all.
 const MAX_LISTED_ITEMS: usize = 200;
 
-/// Lists, makes and removes decisions.
+/// Runs `hostler trust`.
 pub(crate) async fn run_trust_command(
     command: &TrustCommand,
     wiring: &Wiring,
@@ -51,7 +51,7 @@ pub(crate) async fn run_trust_command(
     Ok(Exit::Done)
 }
 
-/// The decisions of a state directory, and what folders bring.
+/// Decisions of a state directory, and the inspection of folders.
 #[derive(Clone)]
 pub(crate) struct FolderTrust {
     state_dir: PathBuf,
@@ -69,7 +69,7 @@ impl FolderTrust {
         }
     }
 
-    /// Does something with the decisions. It reads folders and waits for other writers: that can be interrupted.
+    /// Runs an operation on the decisions. It reads folders and waits for other writers; it can be interrupted.
     async fn with_store<T: Send + 'static>(
         &self,
         io: &mut Io,
@@ -96,7 +96,8 @@ fn trust_failure(error: TrustError) -> CommandFailure {
     CommandFailure::new(exit, format!("{}.", capitalize(&error.to_string())))
 }
 
-/// Whether a person wrote the folder's own path: absolute, without `..`, and no link except for the home folder itself.
+/// Returns whether the path was typed in full: absolute, without `..`, and no link except for the home folder
+/// itself.
 fn is_path_explicit(written: &Path, assessment: &TrustAssessment, environment: &HostEnvironment) -> bool {
     written.is_absolute() && (written == assessment.directory || written == environment.home)
 }
@@ -118,7 +119,7 @@ pub(crate) async fn trust_working_directory(
     folders.with_store(io, move |store| store.decide(&assessment, TrustDecision::Trust, named)).await
 }
 
-/// What is said about a folder whose configuration is ignored: if there is no person to ask, or nothing to ask.
+/// Returns the note about a folder whose configuration is ignored because there is no person to ask.
 pub(crate) async fn ignored_configuration_note(
     directory: PathBuf,
     attended: bool,
@@ -126,7 +127,7 @@ pub(crate) async fn ignored_configuration_note(
     settings: &Settings,
     io: &mut Io,
 ) -> Result<Option<String>, CommandFailure> {
-    // The folder of an older session may be gone; then there is nothing to ignore.
+    // The folder of an older session may no longer exist; then there is nothing to ignore.
     let Ok(assessment) = FolderTrust::new(wiring, settings).assess(directory, io).await else { return Ok(None) };
     let folder = escape_invisible_line(&assessment.directory.display().to_string());
     Ok(match &assessment.state {
@@ -147,7 +148,7 @@ pub(crate) async fn ignored_configuration_note(
 }
 
 async fn list_decisions(folders: &FolderTrust, settings: &Settings, io: &mut Io) -> Result<(), CommandFailure> {
-    // Where there is no state directory there is no decision, and none is made for a look.
+    // Without a state directory there is no decision, and reading does not create one.
     let entries = match settings.state_dir.is_dir() {
         true => folders.with_store(io, TrustStore::entries).await?,
         false => Vec::new(),
@@ -223,7 +224,7 @@ async fn add_decision(
     Ok(())
 }
 
-/// What a person decides about.
+/// Prints what the decision is about.
 fn print_assessment(assessment: &TrustAssessment, decision: TrustDecision, console: &mut Console) {
     let folder = escape_invisible_line(&assessment.directory.display().to_string());
     let below = if decision == TrustDecision::TrustSubfolders { " and its subfolders" } else { "" };
@@ -243,7 +244,7 @@ fn print_assessment(assessment: &TrustAssessment, decision: TrustDecision, conso
     }
 }
 
-/// A line for each item, those that have changed first.
+/// Returns a line for each item, changed items first.
 fn item_lines(assessment: &TrustAssessment) -> impl Iterator<Item = String> {
     let (marked, same): (Vec<_>, Vec<_>) = match &assessment.state {
         TrustState::Changed(difference) => {
@@ -263,7 +264,7 @@ fn item_lines(assessment: &TrustAssessment) -> impl Iterator<Item = String> {
     })
 }
 
-/// How many items of each kind: `2 hooks, 1 MCP server`.
+/// Counts items by kind: `2 hooks, 1 MCP server`.
 fn count_by_kind(items: &[ConfigurationItem]) -> String {
     let mut counts: Vec<(_, usize)> = Vec::new();
     for item in items {
@@ -295,7 +296,7 @@ async fn remove_decision(
 ) -> Result<(), CommandFailure> {
     let directory = normalize_path(&environment.resolve_path(path));
     let folder = escape_invisible_line(&directory.display().to_string());
-    // Where there is no state directory there is no decision, and none is made.
+    // Without a state directory there is no decision, and none is created.
     let target = directory.clone();
     let removed = settings.state_dir.is_dir() && folders.with_store(io, move |store| store.remove(&target)).await?;
     if settings.json {
@@ -309,7 +310,7 @@ async fn remove_decision(
         return Ok(());
     }
     io.console.write_note(&format!("Removed: {folder}."), TextStyle::Plain);
-    // The folder may be gone.
+    // The folder may no longer exist.
     match folders.assess(directory, io).await.map(|assessment| assessment.state) {
         Ok(TrustState::Trusted(by)) => {
             io.console.write_note(&format!("It is still trusted{}.", trust_source(&by)), TextStyle::Yellow);
@@ -322,7 +323,7 @@ async fn remove_decision(
     Ok(())
 }
 
-/// Why a folder is trusted.
+/// Describes why a folder is trusted.
 fn trust_source(by: &TrustedBy) -> String {
     match by {
         TrustedBy::Person => String::new(),
@@ -370,7 +371,7 @@ async fn check_folder(
     Ok(exit)
 }
 
-/// A reason as the beginning of a sentence, on one line.
+/// Turns a reason into the beginning of a sentence, on one line.
 fn capitalize(reason: &str) -> String {
     let line = escape_invisible_line(reason);
     let mut letters = line.chars();

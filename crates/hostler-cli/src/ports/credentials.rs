@@ -1,4 +1,4 @@
-//! Logging in to upstreams: who keeps the credentials, and who signs in on a web page.
+//! Ports for upstream credentials: the vault that stores them, and the sign-in on a web page.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use secrecy::SecretString;
 
 use super::UpstreamSpec;
 
-/// Keeps upstreams' credentials, by the upstreams' names.
+/// Stores upstream credentials, by upstream name.
 pub trait CredentialVaultPort: Send + Sync {
-    /// Puts a credential away, in place of the one that is there.
+    /// Stores a credential and replaces an existing one.
     fn store(
         &self,
         vault: VaultSettings,
         name: String,
         secret: SecretString,
     ) -> BoxFuture<'static, Result<SaveCredentialResult, VaultError>>;
-    /// Removes a credential; gives back where it was.
+    /// Removes a credential; returns where it was.
     fn delete(
         &self,
         vault: VaultSettings,
         name: String,
     ) -> BoxFuture<'static, Result<Vec<SavedCredentialLocation>, VaultError>>;
-    /// Where a credential is. The keyring is asked only if one was put there, or if `keyring` says that one is there.
+    /// Finds a credential. The keyring is queried only if a credential was saved there, or if `keyring` is set.
     fn find(
         &self,
         vault: VaultSettings,
@@ -31,19 +31,19 @@ pub trait CredentialVaultPort: Send + Sync {
     ) -> BoxFuture<'static, Result<Option<SavedCredentialLocation>, VaultError>>;
 }
 
-/// Where credentials are kept.
+/// Where credentials are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VaultSettings {
-    /// The directory for credentials in files; made when it is needed.
+    /// Directory for credentials in files; created when needed.
     pub directory: PathBuf,
-    /// What may be used.
+    /// Allowed storage.
     pub store: CredentialStoreSetting,
 }
 
-/// What may be used to keep credentials.
+/// Allowed storage for credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CredentialStoreSetting {
-    /// The system keyring, or files where there is none.
+    /// The system keyring, or files if there is none.
     #[default]
     Auto,
     /// The system keyring only.
@@ -52,7 +52,7 @@ pub enum CredentialStoreSetting {
     File,
 }
 
-/// A credential that was put away.
+/// Saved credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaveCredentialResult {
     /// Where it is.
@@ -61,7 +61,7 @@ pub struct SaveCredentialResult {
     pub fallback_reason: Option<String>,
 }
 
-/// Where a credential is.
+/// Location of a saved credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SavedCredentialLocation {
     /// In the system keyring.
@@ -70,14 +70,14 @@ pub enum SavedCredentialLocation {
     File(PathBuf),
 }
 
-/// Why a credential cannot be kept, found or removed. Never quotes it.
+/// Why a credential cannot be saved, found or removed. Never quotes it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct VaultError(pub String);
 
-/// Signs in by a code that is typed on a web page.
+/// Signs in with a code that the user types on a web page.
 pub trait DeviceLogin: Send + Sync {
-    /// Gives a code to `show` and waits until it was typed. Dropping the future ends it.
+    /// Passes a code to `show` and waits until the user has entered it. Dropping the future cancels the sign-in.
     fn login(
         &self,
         upstream: UpstreamSpec,
@@ -85,13 +85,13 @@ pub trait DeviceLogin: Send + Sync {
     ) -> BoxFuture<'static, Result<SecretString, VaultError>>;
 }
 
-/// What the person is shown.
+/// Device code for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceCodePrompt {
-    /// What is to be typed.
+    /// Code to type.
     pub user_code: String,
-    /// Where.
+    /// Web page for the code.
     pub verification_url: String,
-    /// Until when, in minutes from now.
+    /// Validity of the code, in minutes.
     pub expires_in_minutes: u64,
 }

@@ -1,4 +1,4 @@
-//! What a gateway is told: upstreams, limits, prices, betas. Values only; they can be exchanged while it runs.
+//! Options of a gateway: upstreams, limits, prices, betas. Values only; all of them can be replaced while it runs.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use hostler_redact::SafeUrl;
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// How a gateway answers. Everything here counts without a restart when it changes.
+/// Options of a gateway. Changes apply without a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatewayOptions {
-    /// The upstreams, the default first; at least one, no name twice.
+    /// Upstreams, the default first; at least one, with unique names.
     pub upstreams: Vec<UpstreamSpec>,
-    /// The betas that upstreams which take only some are told, if not the usual ones.
+    /// Betas for upstreams that accept only some, if not the default ones.
     pub allowed_betas: Option<Vec<String>>,
-    /// What may be used.
+    /// Usage limits.
     pub limits: LimitSettings,
-    /// What models cost, where it is not as bundled.
+    /// Prices that override the bundled ones.
     pub prices: Vec<PriceSettings>,
 }
 
@@ -24,14 +24,14 @@ pub struct GatewayOptions {
 pub struct UpstreamSpec {
     /// Lower-case letters, digits and dashes.
     pub name: String,
-    /// What it is and where.
+    /// Kind and address.
     pub settings: UpstreamSettings,
-    /// Where its credential comes from.
+    /// Source of its credential.
     pub credential: CredentialSpec,
 }
 
 impl UpstreamSpec {
-    /// What kind of upstream it is.
+    /// Returns the kind of upstream.
     pub fn kind(&self) -> UpstreamKind {
         match self.settings {
             UpstreamSettings::Anthropic { .. } => UpstreamKind::Anthropic,
@@ -42,53 +42,53 @@ impl UpstreamSpec {
     }
 }
 
-/// What an upstream is and where, per kind.
+/// Settings of an upstream, by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpstreamSettings {
     /// Anthropic, or any server of its Messages API.
     Anthropic {
-        /// Where, if not at Anthropic.
+        /// URL, if not Anthropic's.
         url: Option<SafeUrl>,
-        /// Whether the key is sent as a bearer and not as `x-api-key`.
+        /// Whether the key is sent as a bearer instead of `x-api-key`.
         bearer: bool,
     },
     /// GitHub Copilot.
     Copilot {
-        /// GitHub's web address, if not the usual one.
+        /// GitHub's web URL, if not the default.
         github_url: Option<SafeUrl>,
-        /// GitHub's API, if not the usual one.
+        /// GitHub's API URL, if not the default.
         github_api_url: Option<SafeUrl>,
-        /// Copilot's API; found out through GitHub if absent.
+        /// Copilot's API URL; discovered through GitHub if absent.
         api_url: Option<SafeUrl>,
         /// Sent as the integration's id.
         integration_id: Option<String>,
-        /// The OAuth application that signs in.
+        /// Client id of the OAuth application that signs in.
         client_id: Option<String>,
-        /// What is sent to Copilot as the key.
+        /// Which key is sent to Copilot.
         mode: CopilotModeSetting,
     },
     /// An OpenAI-compatible server.
     OpenAi {
-        /// Where, if not at OpenAI.
+        /// URL, if not OpenAI's.
         url: Option<SafeUrl>,
-        /// The field that limits an answer, if not the usual one of that server.
+        /// Field that limits the response length, if not the default for that server.
         max_tokens_field: Option<String>,
     },
     /// The built-in scripted model: offline and deterministic.
     Scripted,
 }
 
-/// What is sent to Copilot as the key.
+/// Which key is sent to Copilot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CopilotModeSetting {
-    /// What the GitHub token is exchanged for.
+    /// The Copilot token that the GitHub token is exchanged for.
     #[default]
     Exchange,
     /// The GitHub token itself.
     Token,
 }
 
-/// The kinds of upstreams.
+/// Kinds of upstreams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpstreamKind {
     /// Anthropic, or any server of its Messages API.
@@ -102,10 +102,10 @@ pub enum UpstreamKind {
 }
 
 impl UpstreamKind {
-    /// All of them, in the order of the help text.
+    /// All kinds, in the order of the help text.
     pub const ALL: [Self; 4] = [Self::Anthropic, Self::Copilot, Self::OpenAi, Self::Scripted];
 
-    /// The name that settings use.
+    /// Returns the name that settings use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -115,12 +115,12 @@ impl UpstreamKind {
         }
     }
 
-    /// The kind of this name.
+    /// Returns the kind with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// The variable that other tools keep this upstream's credential in.
+    /// Returns the variable in which other tools expect this upstream's credential.
     pub fn default_key_variable(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
@@ -137,32 +137,32 @@ impl fmt::Display for UpstreamKind {
     }
 }
 
-/// Where an upstream's credential comes from.
+/// Source of an upstream's credential.
 #[derive(Debug, Clone)]
 pub enum CredentialSpec {
-    /// It needs none.
+    /// No credential is needed.
     None,
-    /// From a variable of the environment, which was read at the start.
+    /// Environment variable, read at the start.
     Variable {
-        /// The variable.
+        /// Name of the variable.
         name: String,
-        /// What it held.
+        /// Value of the variable.
         key: SecretString,
     },
-    /// From a file, read again whenever it changes.
+    /// File, read again whenever it changes.
     File(PathBuf),
-    /// From where somebody logged in.
+    /// Saved by `agents login`.
     Stored {
-        /// Whether the settings say that it is in the keyring, whoever put it there.
+        /// Whether the settings state that it is in the keyring, also if another program saved it there.
         keyring: bool,
-        /// What callers are told as long as there is none; without it they are let through.
+        /// Error for callers while there is none; without this, requests are sent without a credential.
         missing_message: Option<String>,
     },
-    /// It should be there and is not; callers are told this.
+    /// A required credential is missing; callers receive this error.
     Missing(String),
 }
 
-/// Specs are compared to find out what a changed configuration leaves as it was.
+/// Specs are compared to find upstreams that a configuration change leaves unchanged.
 impl PartialEq for CredentialSpec {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -183,50 +183,50 @@ impl PartialEq for CredentialSpec {
 
 impl Eq for CredentialSpec {}
 
-/// What may be used; what is absent is not limited.
+/// Usage limits; an absent value is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitSettings {
-    /// Requests at the same time.
+    /// Concurrent requests.
     pub concurrent: Option<u64>,
-    /// Requests within any minute.
+    /// Requests within one minute.
     pub requests_per_minute: Option<u64>,
     /// Requests of one session.
     pub session_requests: Option<u64>,
     /// Tokens of one session.
     pub session_tokens: Option<u64>,
-    /// Money of one session.
+    /// Dollars of one session.
     pub session_dollars: Option<DollarAmount>,
     /// Requests of one day.
     pub day_requests: Option<u64>,
     /// Tokens of one day.
     pub day_tokens: Option<u64>,
-    /// Money of one day.
+    /// Dollars of one day.
     pub day_dollars: Option<DollarAmount>,
 }
 
 impl LimitSettings {
-    /// Whether anything is limited, so that what is used must be counted durably.
+    /// Returns whether anything is limited, so that usage must be stored durably.
     pub fn has_limits(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// What a model costs, per million tokens.
+/// Price of a model, per million tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PriceSettings {
-    /// The model's id, or the beginning of one with a `*` at its end.
+    /// Model id, or a prefix followed by `*`.
     pub model: String,
-    /// Tokens that are read.
+    /// Input tokens.
     pub input: DollarAmount,
-    /// Tokens that are written.
+    /// Output tokens.
     pub output: DollarAmount,
-    /// Tokens that are read from the cache, if not in the usual ratio to `input`.
+    /// Tokens read from the cache, if not in the default ratio to `input`.
     pub cache_read: Option<DollarAmount>,
-    /// Tokens that are written to the cache, if not in the usual ratio to `input`.
+    /// Tokens written to the cache, if not in the default ratio to `input`.
     pub cache_write: Option<DollarAmount>,
 }
 
-/// An amount of money, exact to a billionth.
+/// Amount of money, exact to a billionth of a dollar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DollarAmount {
     /// Billionths of a dollar.
@@ -234,7 +234,7 @@ pub struct DollarAmount {
 }
 
 impl DollarAmount {
-    /// Reads a plain decimal number such as `3` or `0.25`; nothing if it is none, is negative or does not fit.
+    /// Parses a decimal number such as `3` or `0.25`; `None` if it is invalid, negative or too large.
     pub fn parse(text: &str) -> Option<Self> {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_is_read_exactly_or_not_at_all() {
+    fn dollar_amounts_are_parsed_exactly_or_rejected() {
         for (text, nanos) in [
             ("3", Some(3_000_000_000)),
             ("0.25", Some(250_000_000)),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_is_the_same_only_with_the_same_key_and_never_shows_it() {
+    fn credential_specs_compare_keys_and_debug_redacts_them() {
         let spec = |key: &str| CredentialSpec::Variable { name: "A".to_owned(), key: key.to_owned().into() };
         assert_eq!(spec("sk-one"), spec("sk-one"));
         assert_ne!(spec("sk-one"), spec("sk-two"));

@@ -1,4 +1,4 @@
-//! What the command line needs from the rest of Hostler; the binary joins the two.
+//! Ports of the command line; the binary implements them with the other crates.
 
 mod credentials;
 mod gateway;
@@ -29,31 +29,31 @@ pub use gateway::{
 };
 pub use proxy::{FinishedRequestRecord, ProxyLauncher, ProxyOptions, RequestSink, RunningProxy};
 
-/// Everything that the binary hands to the command line.
+/// Everything that the binary passes to the command line.
 pub struct Wiring {
     /// Starts a host in this process.
     pub host_launcher: Arc<dyn HostLauncher>,
-    /// Starts a gateway alone in this process.
+    /// Starts a gateway without a host in this process.
     pub proxy_launcher: Arc<dyn ProxyLauncher>,
-    /// Keeps the upstreams' credentials.
+    /// Stores upstream credentials.
     pub credential_vault: Arc<dyn CredentialVaultPort>,
-    /// Signs in where that is done on a web page.
+    /// Signs in on a web page.
     pub device_login: Arc<dyn DeviceLogin>,
-    /// The managed installs on offer, one per provider.
+    /// Managed installs, one per provider.
     pub installers: Vec<Arc<dyn Installer>>,
-    /// Checks of other layers that `doctor` reports beside its own.
+    /// Checks of other crates that `doctor` reports beside its own.
     pub doctor_checks: Vec<Arc<dyn DoctorCheck>>,
-    /// Where the agent writes its own plans.
+    /// Directory in which the agent writes its plans.
     pub plans_dir: Option<PathBuf>,
-    /// Lists what a folder's own configuration brings. Blocks.
+    /// Lists a folder's own configuration. Blocks.
     pub folder_inspector: FolderInspector,
-    /// Where clients of a host hear its log.
+    /// Source of the log channel for clients.
     pub log_tap: LogTap,
-    /// The process's environment, read once.
+    /// Environment of the process, read once.
     pub environment: HostEnvironment,
 }
 
-/// Lists what the configuration of a folder brings to agents. Reads files; runs nothing.
+/// Lists the items of a folder's configuration for agents. Reads files; runs nothing.
 pub type FolderInspector = Arc<dyn Fn(&Path) -> WorkspaceConfiguration + Send + Sync>;
 
 impl fmt::Debug for Wiring {
@@ -68,160 +68,161 @@ impl fmt::Debug for Wiring {
 
 /// Starts hosts.
 pub trait HostLauncher: Send + Sync {
-    /// Starts a host; the answer comes when it accepts connections. Dropping the future leaves nothing.
+    /// Starts a host; resolves when it accepts connections. Dropping the future cleans up.
     ///
-    /// The caller holds the lock of `options.state_dir` for as long as the host runs.
+    /// The caller holds the lock of `options.state_dir` while the host runs.
     fn launch_host(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>>;
 }
 
-/// How a host is to run.
+/// Options of a host.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// Where to listen; port 0 picks one.
+    /// Address to listen on; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// What clients must show; `None` lets everybody on this machine in.
+    /// Token that clients must present; `None` admits every program on this machine.
     pub token: Option<SecretString>,
-    /// Where journal and catalogue live. Exists, is private, and is locked by the caller.
+    /// Directory of journal and catalog. It exists, is private, and is locked by the caller.
     pub state_dir: PathBuf,
-    /// Who answers the model calls, and within which limits.
+    /// Upstreams and usage limits.
     pub gateway: GatewayOptions,
-    /// Where the credentials are that somebody logged in with.
+    /// Where saved credentials are.
     pub vault: VaultSettings,
-    /// Variables that hold upstreams' credentials; no agent gets them.
+    /// Variables that contain upstream credentials; they are withheld from agents.
     pub credential_variables: Vec<String>,
     /// Which Claude Code to run.
     pub claude: ClaudeChoice,
-    /// How long an agent may take to become ready, if not the usual time.
+    /// Timeout of the agent's handshake, if not the default.
     pub handshake_timeout: Option<Duration>,
-    /// How long and how many agents are kept.
+    /// Idle window and limits of the agent pool.
     pub agent_pool: AgentPoolOptions,
-    /// What accepted messages survive.
+    /// Which failures accepted messages survive.
     pub durability: DurabilitySetting,
-    /// The most that a message may carry.
+    /// Limits of a message's attachments.
     pub attachment_limits: AttachmentLimits,
-    /// How many bytes the contents that sessions keep may be together, if not as many as usual.
+    /// Maximum size of all stored attachment contents, if not the default.
     pub content_quota_bytes: Option<u64>,
-    /// Variables that are added to the agents' environment. They may hold keys.
+    /// Variables added to the agents' environment. They may contain keys.
     pub agent_env: Vec<(String, SecretString)>,
-    /// Whether sessions may skip permissions altogether, if a client chooses that.
+    /// Whether clients may choose the bypass permission mode.
     pub allow_bypass_permissions: bool,
-    /// Whether clients may not run commands in the user's shell.
+    /// Whether clients are not allowed to run commands in the user's shell.
     pub disable_shell_commands: bool,
-    /// Terminals of people.
+    /// Terminals of clients.
     pub terminals: TerminalOptions,
-    /// Whether an agent that is not there is installed when it is first needed.
+    /// Whether a missing agent is installed when it is first needed.
     pub install_agents: bool,
-    /// What becomes of requests for permissions and answers that nobody answers.
+    /// Policy for pending requests without an answer.
     pub unattended: UnattendedSetting,
-    /// What becomes of a client's request for files outside of the sessions' directories.
+    /// Policy for file requests outside the sessions' directories.
     pub file_grants: FileGrantSetting,
-    /// Where sessions may work; anywhere if there are none.
+    /// Directories that sessions may work in; any if empty.
     pub session_roots: Vec<PathBuf>,
-    /// The host's own directories and files; no permission mode allows them, no session works there and no client reaches them.
+    /// The host's own directories and files; no permission mode allows them, no session works there and no client
+    /// reaches them.
     pub private_paths: Vec<PathBuf>,
     /// Folders whose own configuration applies without a decision, with their subfolders.
     pub trusted_folders: Vec<PathBuf>,
-    /// The permission mode of sessions that do not name one.
+    /// Permission mode of sessions that set none.
     pub permission_mode: Option<String>,
-    /// Where clients start to look for folders.
+    /// Directory in which clients start to browse.
     pub default_directory: PathBuf,
     /// Origins of web pages that may connect, beside the built-in ones.
     pub allowed_origins: Vec<String>,
     /// `Host` headers that are accepted beside loopback.
     pub allowed_hosts: Vec<String>,
-    /// Proxies on other machines that are believed when they say that a browser speaks TLS.
+    /// Proxies on other machines that are trusted to report whether a browser uses TLS.
     pub trusted_proxies: Vec<IpAddr>,
-    /// Whom the listener is to be by TLS; none means that it speaks without.
+    /// Certificate of the listener; `None` means no TLS.
     pub tls: Option<TlsFiles>,
 }
 
-/// The files of a certificate.
+/// Files of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificates, the host's own first, as PEM.
+    /// Certificate chain, the host's own first, as PEM.
     pub cert: PathBuf,
-    /// Its key, as PEM.
+    /// Private key, as PEM.
     pub key: PathBuf,
 }
 
-/// Where browsers find a host's page.
+/// Address of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageEndpoint {
-    /// Where it listens for them, with the real port.
+    /// Listening address, with the actual port.
     pub addr: SocketAddr,
-    /// Whether by TLS.
+    /// Whether it uses TLS.
     pub tls: bool,
-    /// Whether there is one: a binary may have been built without it.
+    /// Whether the page exists: a binary may have been built without it.
     pub is_built: bool,
 }
 
-/// What becomes of a client's request for files outside of the sessions' directories.
+/// Policy for file requests outside the sessions' directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileGrantSetting {
-    /// It is refused.
+    /// Refused.
     #[default]
     Never,
-    /// It waits until a person allows it.
+    /// Pending until a person allows it.
     Ask,
-    /// It is granted.
+    /// Granted.
     Always,
 }
 
-/// How long and how many agents are kept; what is absent is as usual.
+/// Options of the agent pool; absent values are defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentPoolOptions {
-    /// How long an agent is kept after its last turn.
+    /// Idle window after the last turn.
     pub idle_timeout: Option<Duration>,
-    /// How long at most, if work in the background or an open question keeps it.
+    /// Maximum idle window, if background work or a pending request keeps the agent.
     pub max_idle_timeout: Option<Duration>,
-    /// How long an agent that works may say nothing before its turn is shown as stalled.
+    /// How long a working agent may be silent before its turn is shown as stalled.
     pub stall_timeout: Option<Duration>,
-    /// How long an agent may take to react to an interrupt.
+    /// Time in which an agent must react to an interrupt.
     pub interrupt_grace: Option<Duration>,
-    /// What becomes of background work when a turn is stopped.
+    /// What happens to background work when a turn is stopped.
     pub background_on_stop: BackgroundOnStopSetting,
-    /// Which sessions are listed that were led elsewhere; what clients want, if it is absent.
+    /// Which external sessions are listed; the client decides if absent.
     pub external_session_filter: Option<&'static str>,
-    /// How long a client may be away before it is no longer part of its sessions.
+    /// How long a client may be disconnected before it is removed from its sessions.
     pub client_disconnect_grace: Option<Duration>,
-    /// How many agents there may be.
+    /// Maximum number of agents.
     pub max_agents: Option<usize>,
-    /// How many of them may be opened ahead.
+    /// Maximum number of prewarmed agents.
     pub max_prewarmed_agents: Option<usize>,
-    /// How many messages may wait in one chat.
+    /// Maximum number of queued messages per chat.
     pub max_queued_messages: Option<usize>,
-    /// How many ended turns of an open chat memory holds.
+    /// Maximum number of completed turns of an open chat in memory.
     pub max_turns_in_memory: Option<usize>,
-    /// Whether agents are opened ahead, when a client looks at a session.
+    /// Whether agents are prewarmed when a client opens a session.
     pub prewarm_agents: bool,
 }
 
-/// What terminals are made of; what is absent is as usual.
+/// Options of terminals; absent values are defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TerminalOptions {
-    /// Whether there are none.
+    /// Whether terminals are off.
     pub is_disabled: bool,
     /// The shell, if not the user's own.
     pub shell: Option<PathBuf>,
-    /// How many there may be.
+    /// Maximum number of terminals.
     pub max_terminals: Option<usize>,
-    /// How many bytes of each one's contents are kept.
+    /// Bytes of scrollback per terminal.
     pub scrollback_bytes: Option<usize>,
 }
 
-/// What becomes of background work when a turn is stopped.
+/// What happens to background work when a turn is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackgroundOnStopSetting {
-    /// It goes on.
+    /// It continues.
     #[default]
     Keep,
-    /// It is stopped too.
+    /// It is stopped.
     Stop,
-    /// The session asks.
+    /// The session asks a person.
     Ask,
 }
 
-/// What becomes of requests that nobody answers.
+/// Policy for pending requests without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnattendedSetting {
     /// They wait.
@@ -229,24 +230,24 @@ pub enum UnattendedSetting {
     Wait,
     /// They are denied, after this time or at once.
     Deny(Option<Duration>),
-    /// They are allowed at once, as far as no rule denies them.
+    /// They are allowed at once, unless a rule denies them.
     Allow,
 }
 
-/// What accepted messages survive.
+/// Which failures accepted messages survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DurabilitySetting {
-    /// The death of the host.
+    /// A crash of the host.
     #[default]
     Normal,
-    /// A power failure too; each acceptance then waits for the disk.
+    /// Also a power failure; each acceptance waits for the disk.
     Full,
 }
 
 /// Which Claude Code to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ClaudeChoice {
-    /// The managed native build, or else `claude` on the PATH.
+    /// The managed native build, otherwise `claude` on the PATH.
     #[default]
     Auto,
     /// The managed native build.
@@ -259,31 +260,31 @@ pub enum ClaudeChoice {
 
 /// A host that accepts connections.
 pub trait RunningHost: Send + Sync {
-    /// Where programs on this machine connect, without TLS, with the real port.
+    /// Address for programs on this machine, without TLS, with the actual port.
     fn local_addr(&self) -> SocketAddr;
-    /// Where browsers connect, if it has a page for them.
+    /// Address for browsers, if it serves a page.
     fn page(&self) -> Option<PageEndpoint> {
         None
     }
-    /// Exchanges upstreams, limits, prices and betas while everything runs; an upstream that is the same stays the same.
+    /// Replaces upstreams, limits, prices and betas of the running host; an unchanged upstream is kept.
     ///
     /// # Errors
-    /// If they cannot be used; then nothing has changed.
+    /// If the options are invalid; then nothing has changed.
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError>;
-    /// Stops accepting, ends turns as cancelled, flushes, closes agents; returns when nothing is left.
+    /// Stops accepting, ends turns as cancelled, flushes, closes agents; returns when all processes have ended.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
-    /// How many clients are connected now.
+    /// Returns the number of connected clients.
     fn client_count(&self) -> usize;
-    /// Resolves at the next change of [`clients`](Self::clients) after the call.
+    /// Resolves at the next change of [`client_count`](Self::client_count) after the call.
     fn client_count_changed(&self) -> BoxFuture<'_, ()>;
-    /// What the host knows about itself that AHP does not carry.
+    /// Returns facts about the host that AHP does not carry.
     fn diagnostics(&self) -> HostDiagnostics;
 }
 
-/// Facts for `demo`, taken from the running parts.
+/// Facts for `demo`, from the running host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostDiagnostics {
-    /// The agent processes that run now.
+    /// Running agent processes.
     pub agents: Vec<AgentDiagnostics>,
     /// Requests that the gateway has answered or is answering.
     pub gateway_requests: u64,
@@ -296,14 +297,14 @@ pub struct AgentDiagnostics {
     pub session: String,
     /// The process id.
     pub pid: u32,
-    /// The version that the handshake told.
+    /// Version from the handshake.
     pub version: Option<String>,
 }
 
 /// Why a host did not start. The text is a sentence with what to do next.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LaunchError {
-    /// The chosen agent is not there.
+    /// The selected agent is not installed.
     #[error("{0}")]
     AgentMissing(String),
     /// Anything else.
@@ -311,18 +312,18 @@ pub enum LaunchError {
     Other(String),
 }
 
-/// A check of another layer for `doctor`.
+/// Check of another crate for `doctor`.
 pub trait DoctorCheck: Send + Sync {
-    /// A short name for the left column.
+    /// Returns a short name for the left column.
     fn name(&self) -> &str;
-    /// Looks, changes nothing.
+    /// Runs the check; changes nothing.
     fn run(&self) -> BoxFuture<'_, Vec<DoctorFinding>>;
 }
 
-/// What a check found.
+/// Finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DoctorFinding {
-    /// How bad it is.
+    /// Severity.
     pub level: FindingSeverity,
     /// One sentence.
     pub text: String,
@@ -332,30 +333,30 @@ pub struct DoctorFinding {
 }
 
 impl DoctorFinding {
-    /// All is well.
+    /// Finding without a problem.
     pub fn ok(text: impl Into<String>) -> Self {
         Self { level: FindingSeverity::Ok, text: text.into(), fix: None }
     }
 
-    /// Usable, but worth knowing.
+    /// Finding that does not prevent use.
     pub fn warning(text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { level: FindingSeverity::Warning, text: text.into(), fix: Some(fix.into()) }
     }
 
-    /// Hostler cannot work like this.
+    /// Finding that prevents use.
     pub fn problem(text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { level: FindingSeverity::Problem, text: text.into(), fix: Some(fix.into()) }
     }
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingSeverity {
-    /// All is well.
+    /// No problem.
     Ok,
     /// Usable, but worth knowing.
     Warning,
-    /// Hostler cannot work like this.
+    /// Prevents use.
     Problem,
 }

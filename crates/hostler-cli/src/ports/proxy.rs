@@ -1,4 +1,4 @@
-//! The gateway alone, as `hostler proxy` needs it.
+//! Port for a gateway without a host, used by `hostler proxy`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,28 +12,28 @@ use super::{GatewayOptions, LaunchError, VaultSettings};
 
 /// Starts gateways without a host.
 pub trait ProxyLauncher: Send + Sync {
-    /// Starts a gateway; the answer comes when it accepts connections. Dropping the future leaves nothing.
+    /// Starts a gateway; resolves when it accepts connections. Dropping the future cleans up.
     ///
     /// The caller holds the lock of the state directory if anything is limited.
     fn launch(&self, options: ProxyOptions) -> BoxFuture<'static, Result<Box<dyn RunningProxy>, LaunchError>>;
 }
 
-/// How a gateway is to run.
+/// Options of a proxy.
 #[derive(Clone)]
 pub struct ProxyOptions {
-    /// Where to listen; port 0 picks one.
+    /// Address to listen on; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Names that `Host` headers may have beside loopback.
+    /// Accepted `Host` headers beside loopback.
     pub allowed_hosts: Vec<String>,
-    /// Who answers, and within which limits.
+    /// Upstreams and usage limits.
     pub gateway: GatewayOptions,
-    /// Where the credentials are that somebody logged in with.
+    /// Where saved credentials are.
     pub vault: VaultSettings,
-    /// Where to count what is used, if anything is limited. Exists, is private, and is locked by the caller.
+    /// Directory of the ledger, if anything is limited. It exists, is private, and is locked by the caller.
     pub ledger_dir: Option<std::path::PathBuf>,
     /// Whether `/metrics` and `/healthz` are served.
     pub serve_metrics: bool,
-    /// Is told about every request that is over.
+    /// Receives every finished request.
     pub request_sink: Option<RequestSink>,
 }
 
@@ -50,41 +50,41 @@ impl fmt::Debug for ProxyOptions {
     }
 }
 
-/// Takes what became of requests. Called on their way: be quick.
+/// Receives finished requests. It is called while they are handled, so it must be quick.
 pub type RequestSink = Arc<dyn Fn(FinishedRequestRecord) + Send + Sync>;
 
-/// What became of a request. Holds nothing of its content.
+/// Outcome of a request, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedRequestRecord {
     /// The method, such as `POST`.
     pub method: String,
     /// The path without its query.
     pub path: String,
-    /// The model that was asked for, once that was known.
+    /// Requested model, once known.
     pub model: Option<String>,
-    /// The upstream that was chosen, once that was known.
+    /// Selected upstream, once known.
     pub upstream: Option<String>,
-    /// The status of the answer; absent if the client left before there was one.
+    /// Status of the response; absent if the client disconnected before there was one.
     pub status: Option<u16>,
-    /// From the request to its end.
+    /// Duration of the request.
     pub duration: Duration,
-    /// Tokens that were read, from the cache too, and written.
+    /// Input tokens, cached ones included, and output tokens.
     pub tokens: (u64, u64),
-    /// How it ended, in a word.
+    /// Outcome in one word.
     pub outcome: &'static str,
 }
 
-/// A gateway that accepts connections.
+/// Gateway that accepts connections.
 pub trait RunningProxy: Send + Sync {
-    /// Where it listens, with the real port.
+    /// Listening address, with the actual port.
     fn local_addr(&self) -> SocketAddr;
-    /// What stands before the dot of its bearers.
+    /// Part of its bearers before the dot.
     fn nonce(&self) -> SecretString;
-    /// Exchanges upstreams, limits, prices and betas while requests run; an upstream that is the same stays the same.
+    /// Replaces upstreams, limits, prices and betas of the running gateway; an unchanged upstream is kept.
     ///
     /// # Errors
-    /// If they cannot be used; then nothing has changed.
+    /// If the options are invalid; then nothing has changed.
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError>;
-    /// Closes the listener and ends the requests; returns when nothing is left.
+    /// Closes the listener and ends the requests; returns when all have ended.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
 }

@@ -1,4 +1,4 @@
-//! `[attachments]`: the most that a message may carry, and that sessions may keep.
+//! `[attachments]`: limits of a message's attachments, and of stored contents.
 
 use hostler_attachments::AttachmentLimits;
 
@@ -41,7 +41,7 @@ impl SettingLayers {
         Ok(limits)
     }
 
-    /// How many bytes the contents that sessions keep may be together.
+    /// Returns the maximum size of all stored contents.
     pub(super) fn content_quota_bytes(&self) -> Result<Option<u64>, SettingsError> {
         let quota = self.text(SettingKey::AttachmentQuota, parse_size)?;
         let total = self.attachment_limits()?.total_bytes;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_message_may_carry_is_read_and_checked() {
+    fn attachment_limits_are_parsed_and_checked() {
         let file = "
             [attachments]
             files = 3
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_what_it_should_be() {
+    fn invalid_limits_are_rejected_with_the_expected_value() {
         const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
         for (name, value, expected) in [
             ("files", "0", "a whole number above 0"),

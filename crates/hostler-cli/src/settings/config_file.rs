@@ -1,3 +1,5 @@
+//! Parses the configuration file. Unknown keys become warnings; errors name the line and never quote values.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -10,7 +12,7 @@ use super::{
 };
 use crate::ports::{LimitSettings, PriceSettings};
 
-/// What the configuration file says, with the line of each value for messages.
+/// Parsed configuration file, with the line of each value for messages.
 #[derive(Default)]
 pub(crate) struct ConfigFile {
     pub(super) values: BTreeMap<SettingKey, (SettingValue, String)>,
@@ -22,9 +24,9 @@ pub(crate) struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads the text; `path` is for messages and for relative paths in it.
+    /// Parses the text; `path` is used in messages and for relative paths.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
-        // The parser's own message quotes the line, which may hold a token: only its reason is used.
+        // The parser's own message quotes the line, which may contain a token: only its reason is used.
         let table = DeTable::parse(text).map_err(|error| SettingsError::Syntax {
             path: path.to_owned(),
             line: line_at_offset(text, error.span().map_or(0, |span| span.start)),
@@ -69,7 +71,7 @@ impl ConfigFile {
         Ok(file)
     }
 
-    /// Takes a setting of the table; says whether it is one.
+    /// Stores a setting of the table; returns whether the name is a setting.
     fn set_value(&mut self, name: &str, value: &DeValue<'_>, origin: &str, path: &Path) -> Result<bool, SettingsError> {
         let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else { return Ok(false) };
         let expected = || expected_value(setting.kind).to_owned();
@@ -109,7 +111,7 @@ fn read_value(value: &DeValue<'_>, kind: SettingKind, path: &Path) -> Option<Set
             let items = value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
             items.collect::<Option<Vec<_>>>().map(SettingValue::List)
         }
-        // Numbers as they are written: whether they are sensible is decided where variables are read as well.
+        // Numbers stay as written: their range is checked together with values of variables.
         SettingKind::Count => match value {
             DeValue::Integer(number) if number.radix() == 10 => Some(SettingValue::Text(number.as_str().into())),
             _ => None,
@@ -138,7 +140,7 @@ fn expected_value(kind: SettingKind) -> &'static str {
     }
 }
 
-/// The line of a byte offset, from 1.
+/// Returns the line of a byte offset, from 1.
 fn line_at_offset(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }

@@ -1,4 +1,4 @@
-//! The configuration file's tables: `[upstreams.NAME]`, `[limits]` and `[prices."MODEL"]`.
+//! Parses the tables of the configuration file: `[upstreams.NAME]`, `[limits]` and `[prices."MODEL"]`.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use super::SettingsError;
 use super::parse_values::parse_url;
 use crate::ports::{CopilotModeSetting, DollarAmount, LimitSettings, PriceSettings, UpstreamKind, UpstreamSettings};
 
-/// An upstream as the file describes it.
+/// Upstream from the file.
 #[derive(Clone)]
 pub(crate) struct UpstreamSection {
     pub(super) name: String,
     pub(super) settings: UpstreamSettings,
     pub(super) key_source: Option<UpstreamKeySource>,
-    /// Whether it has an address of its own, to which no key may go that was not meant for it.
+    /// Whether it has a custom URL; only keys that were configured for it are sent there.
     pub(super) has_custom_url: bool,
 }
 
-/// Where an upstream's key is said to be.
+/// Configured source of an upstream's key.
 #[derive(Clone)]
 pub(crate) enum UpstreamKeySource {
     Variable { name: String, origin: String },
@@ -29,11 +29,11 @@ pub(crate) enum UpstreamKeySource {
     Keyring,
 }
 
-/// What the tables say. Collects sentences about what is ignored.
+/// Parser of the tables. Collects warnings about ignored input.
 pub(super) struct SectionParser<'a> {
-    /// Names the line of an offset.
+    /// Returns the line of an offset, for messages.
     pub(super) locate: &'a dyn Fn(usize) -> String,
-    /// The file, for relative paths.
+    /// Path of the file, for relative paths.
     pub(super) path: &'a Path,
     pub(super) warnings: &'a mut Vec<String>,
 }
@@ -130,7 +130,7 @@ impl SectionParser<'_> {
                 return Err(SettingsError::LiteralKey { origin: field.origin.clone() });
             }
             if let Some(key) = self.parse_key_source(field, kind)? {
-                // `key-keyring = false` says nothing.
+                // `key-keyring = false` has no effect.
                 let Some(key) = key else { continue };
                 if let Some(first) = key_origin.replace(field.origin.clone()) {
                     return Err(SettingsError::Conflict { first, second: field.origin.clone() });
@@ -146,7 +146,7 @@ impl SectionParser<'_> {
         Ok(section)
     }
 
-    /// One of the three ways to a key; the inner nothing is a switch that is off.
+    /// Parses one of the three key sources; the inner `None` is a switch that is off.
     fn parse_key_source(
         &self,
         field: &TableField<'_>,
@@ -252,7 +252,7 @@ fn as_table<'t>(value: &'t Spanned<DeValue<'t>>, origin: &str) -> Result<&'t DeT
     value.get_ref().as_table().ok_or_else(invalid)
 }
 
-/// A key that stands in the file itself, under any of the names that people try.
+/// Returns whether a name is one that users try for a literal key in the file.
 fn is_literal_key(name: &str) -> bool {
     matches!(name, "key" | "api-key" | "api_key" | "apikey" | "token" | "auth-token" | "secret" | "password")
 }
@@ -261,7 +261,7 @@ fn upstream_kind_names() -> String {
     UpstreamKind::ALL.map(UpstreamKind::as_str).join(", ")
 }
 
-/// An upstream of a kind, at its usual place.
+/// Returns default settings of a kind.
 pub(super) fn default_upstream_settings(kind: UpstreamKind) -> UpstreamSettings {
     match kind {
         UpstreamKind::Anthropic => UpstreamSettings::Anthropic { url: None, bearer: false },
@@ -278,7 +278,7 @@ pub(super) fn default_upstream_settings(kind: UpstreamKind) -> UpstreamSettings 
     }
 }
 
-/// Takes a field that belongs to the kind; says whether it does.
+/// Applies a field of the kind; returns whether the kind has it.
 fn apply_field(settings: &mut UpstreamSettings, field: &TableField<'_>) -> Result<bool, SettingsError> {
     match (settings, field.name) {
         (UpstreamSettings::Anthropic { url, .. } | UpstreamSettings::OpenAi { url, .. }, "url") => {

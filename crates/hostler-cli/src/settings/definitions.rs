@@ -1,6 +1,6 @@
-//! All settings: their names, what their values look like, and when a change of them counts.
+//! Table of all settings: names, types of values, and when a change takes effect.
 
-/// One setting.
+/// Setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SettingKey {
     Listen,
@@ -68,11 +68,11 @@ pub(crate) enum SettingKey {
     Json,
 }
 
-/// What a setting's value looks like.
+/// Type of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SettingKind {
     Text,
-    /// Relative to the working directory; in the file, relative to the file.
+    /// Path relative to the working directory; in the file, relative to the file.
     Path,
     Flag,
     List,
@@ -84,30 +84,30 @@ pub(crate) enum SettingKind {
     Size,
 }
 
-/// What a [`Kind::Seconds`] must be.
+/// Expected value of [`SettingKind::Seconds`].
 pub(crate) const EXPECTED_SECONDS: &str = "a number of seconds above 0";
 
-/// What a [`Kind::Count`] must be.
+/// Expected value of [`SettingKind::Count`].
 pub(crate) const EXPECTED_COUNT: &str = "a whole number";
 
-/// What a [`Kind::Size`] must be.
+/// Expected value of [`SettingKind::Size`].
 pub(crate) const EXPECTED_SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
 
-/// When a value counts that is changed in the file while a host runs.
+/// When a change in the file takes effect while a host runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TakesEffect {
     Immediately,
-    /// Whoever changes it is told so.
+    /// After a restart, which a notice states.
     OnRestart,
-    /// It is a matter of each call of a command, and of no host.
+    /// Applies to each call of a command, not to a host.
     PerCommand,
 }
 
-/// A row of the table.
+/// Row of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SettingDefinition {
     pub(crate) key: SettingKey,
-    /// What stands before a dot is the table that the configuration file has it in.
+    /// The part before a dot is the table of the configuration file.
     pub(crate) name: &'static str,
     pub(crate) kind: SettingKind,
     pub(crate) takes_effect: TakesEffect,

@@ -1,8 +1,7 @@
-//! Settings: a flag beats a `HOSTLER_…` variable beats the configuration file beats the default.
+//! Settings. Precedence: flag, `HOSTLER_…` variable, configuration file, default.
 //!
-//! One table ([`TABLE`]) names them all; the name is the configuration key, `HOSTLER_NAME` the variable, and `--name` the flag of
-//! those that have one.
-//! Everything but [`load`] is a function over values.
+//! One table ([`definitions`]) names them all; the name is the configuration key, `HOSTLER_NAME` the variable, and
+//! `--name` the flag of those that have one. Everything but [`SettingsSource`] is a pure function over values.
 
 mod attachments;
 mod config_file;
@@ -36,57 +35,57 @@ pub(crate) use resolve::resolve_settings;
 pub(crate) use source::{ConfigFileStamp, SettingsSource};
 pub(crate) use upstreams::unconfigured_upstream;
 
-/// Where the host listens unless it is told otherwise.
+/// Default address of the host.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8137);
 
-/// Where the proxy listens unless it is told otherwise: its bearers are new at each start, so its port may be as well.
+/// Default address of the proxy: its bearers are new at each start, so its port may be as well.
 pub(crate) const DEFAULT_PROXY_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// What a command runs with.
+/// Resolved settings of a command.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) token: TokenChoice,
     pub(crate) state_dir: PathBuf,
-    /// Whether the state directory was chosen by the user, wherever.
+    /// Whether the user chose the state directory.
     pub(crate) is_state_dir_explicit: bool,
     /// Upstreams, limits, prices and betas.
     pub(crate) gateway: GatewayOptions,
-    /// Whether the default upstream was chosen by a flag.
+    /// Whether a flag chose the default upstream.
     pub(crate) is_upstream_from_flag: bool,
-    /// Variables that hold upstreams' credentials.
+    /// Variables that contain upstream credentials.
     pub(crate) credential_variables: Vec<String>,
     pub(crate) credential_vault: VaultSettings,
     pub(crate) proxy_listen: SocketAddr,
     pub(crate) log_requests: bool,
     pub(crate) metrics: bool,
     pub(crate) claude: ClaudeChoice,
-    /// How long an agent may take to become ready, if not the usual time.
+    /// Timeout of the agent's handshake, if not the default.
     pub(crate) handshake_timeout: Option<Duration>,
     pub(crate) agent_pool: AgentPoolOptions,
     pub(crate) durability: DurabilitySetting,
-    /// The most that a message may carry.
+    /// Limits of a message's attachments.
     pub(crate) attachment_limits: AttachmentLimits,
-    /// How many bytes the contents that sessions keep may be together, if not as many as usual.
+    /// Maximum size of all stored attachment contents, if not the default.
     pub(crate) content_quota_bytes: Option<u64>,
     pub(crate) agent_env: Vec<(String, SecretString)>,
     pub(crate) allow_bypass_permissions: bool,
     pub(crate) disable_shell_commands: bool,
     pub(crate) terminals: TerminalOptions,
     pub(crate) install_agents: bool,
-    /// The editors' directories in which the host is announced.
+    /// Editor directories in which the host is announced.
     pub(crate) editor_data_dirs: Vec<PathBuf>,
     pub(crate) unattended: UnattendedSetting,
-    /// What becomes of requests for files outside of the sessions' directories.
+    /// Policy for file requests outside the sessions' directories.
     pub(crate) file_grants: FileGrantSetting,
-    /// Where sessions may work; anywhere if there are none.
+    /// Directories that sessions may work in; any if empty.
     pub(crate) session_roots: Vec<PathBuf>,
     /// Folders whose own configuration applies without a decision, with their subfolders.
     pub(crate) trusted_folders: Vec<PathBuf>,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) trusted_proxies: Vec<IpAddr>,
-    /// Where browsers find the page, if not where the host listens. Without a slash at its end.
+    /// Public URL of the page, if not the listening address. Without a trailing slash.
     pub(crate) public_url: Option<String>,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) exit_on_stdin_eof: bool,
@@ -95,13 +94,13 @@ pub(crate) struct Settings {
     pub(crate) permission_mode: Option<String>,
     pub(crate) cwd: PathBuf,
     pub(crate) json: bool,
-    /// Sentences about what was ignored.
+    /// Warnings about ignored input.
     pub(crate) warnings: Vec<String>,
-    /// What counts from the next start only, by its name.
+    /// Settings that take effect after a restart only, by name.
     pub(crate) restart_settings: BTreeMap<&'static str, SettingValue>,
-    /// Where to read all this again, if it is to follow the file.
+    /// Source to reload from, if the host follows the file.
     pub(crate) source: Option<Arc<SettingsSource>>,
-    /// The file as it was read.
+    /// Stamp of the file when it was read.
     pub(crate) config_stamp: Option<ConfigFileStamp>,
 }
 
@@ -115,25 +114,25 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Which token clients must show.
+/// Token that clients must present.
 #[derive(Debug, Clone)]
 pub(crate) enum TokenChoice {
-    /// The one that the state directory keeps.
+    /// Token in the state directory.
     StateDirectory,
-    /// This one.
+    /// Token given as a value.
     Given(SecretString),
-    /// The one in this file.
+    /// Token in this file.
     File(PathBuf),
-    /// None at all.
+    /// No token.
     Disabled,
 }
 
-/// The variable of a setting.
+/// Returns the environment variable of a setting.
 pub(crate) fn environment_variable(name: &str) -> String {
     format!("HOSTLER_{}", name.to_uppercase().replace(['-', '.'], "_"))
 }
 
-/// A value as it was written. It may be a token: never printed.
+/// Setting value as written. It may be a token and is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum SettingValue {
     Text(OsString),
@@ -141,39 +140,39 @@ pub(crate) enum SettingValue {
     List(Vec<String>),
 }
 
-/// What is wrong with the settings.
+/// Why settings are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// A value cannot be read.
+    /// Invalid value.
     #[error("{origin} must be {expected}.")]
     Invalid {
-        /// Where it was given.
+        /// Where the value was given.
         origin: String,
-        /// What it should be.
+        /// Expected value.
         expected: String,
     },
-    /// A key where others can read it, and where it is forgotten.
+    /// A credential in the configuration file, where others can read it.
     #[error(
         "{origin} must not be in the file: name the variable that holds the key (key-env), the file (key-file), or the system keyring (key-keyring = true)."
     )]
     LiteralKey {
-        /// Where it stands.
+        /// Where the value was given.
         origin: String,
     },
-    /// More than one answer to a question, at one place.
+    /// Several values for one choice in one place.
     #[error("{first} and {second} exclude each other: give one of them.")]
     Conflict {
-        /// One.
+        /// First setting.
         first: String,
-        /// The other.
+        /// Second setting.
         second: String,
     },
-    /// No token, and reachable from elsewhere.
+    /// No token, with an address that is not loopback.
     #[error(
         "A host without a token may listen on loopback only, and {0} is not loopback: give it a token, or --listen 127.0.0.1:0."
     )]
     NoTokenOffLoopback(SocketAddr),
-    /// No token, and reachable by a name that others may have.
+    /// No token, with a host name that other machines may use.
     #[error(
         "A host without a token answers to loopback names only, and {0} adds another: remove it, or give the host a token."
     )]
@@ -193,7 +192,7 @@ pub enum SettingsError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Texts as what they mean. An error says what the text must be.
+//! Parses setting values. An error states what the text must be.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(super) fn parse_background_on_stop(text: &str) -> Result<BackgroundOnStopSet
     }
 }
 
-/// The words of `show-external-sessions`.
+/// Values of `show-external-sessions`.
 const EXTERNAL_SESSION_FILTERS: [&str; 6] = ["none", "recent", "last24Hours", "last7Days", "last30Days", "all"];
 
 pub(super) fn parse_external_session_filter(text: &str) -> Result<&'static str, String> {
@@ -73,7 +73,7 @@ pub(super) fn parse_url(text: &str) -> Result<SafeUrl, String> {
     SafeUrl::parse(text).ok_or_else(|| "an http or https URL".to_owned())
 }
 
-/// The beginning of URLs: nothing follows the name and the port.
+/// Parses a base URL: scheme, host and port, no path.
 pub(super) fn parse_base_url(text: &str) -> Result<String, String> {
     let expected = || "an http or https URL without a path such as https://box.example".to_owned();
     let url = url::Url::parse(text).map_err(|_| expected())?;
@@ -89,7 +89,7 @@ pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| EXPECTED_SECONDS.to_owned())
 }
 
-/// A window that may stay open for ever.
+/// Parses a duration; zero means unlimited.
 pub(super) fn parse_seconds_or_zero(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or_else(|| "a number of seconds, or 0 for ever".to_owned())
@@ -103,7 +103,7 @@ pub(super) fn parse_positive_count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number above 0".to_owned())
 }
 
-/// A number of bytes, with or without a unit.
+/// Parses a number of bytes, with or without a unit.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let size = text.split_at_checked(digits).and_then(|(number, unit)| {

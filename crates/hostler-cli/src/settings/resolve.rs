@@ -1,3 +1,5 @@
+//! Merges flags, environment variables and configuration file into [`Settings`].
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -24,7 +26,7 @@ use crate::ports::{
 };
 use crate::state::{editor_data_dirs, is_valid_token};
 
-/// Joins the three places where settings are given. Pure: the environment is a value.
+/// Merges the three sources of settings. Pure: the environment is a value.
 pub(crate) fn resolve_settings(
     flags: Vec<(SettingKey, SettingValue)>,
     environment: &HostEnvironment,
@@ -53,7 +55,7 @@ pub(crate) fn resolve_settings(
     let patience = layers.text(SettingKey::UnattendedAfter, parse_seconds)?;
     let unattended = match layers.text(SettingKey::Unattended, parse_unattended)?.unwrap_or_default() {
         UnattendedSetting::Deny(_) => UnattendedSetting::Deny(patience),
-        // A time after which nothing happens is a mistake.
+        // A timeout without an action is a mistake.
         other if patience.is_some() => {
             warnings.push("`unattended-after` has no effect without `unattended = \"deny\"`.".to_owned());
             other
@@ -116,7 +118,7 @@ pub(super) struct SettingLayers {
 }
 
 impl SettingLayers {
-    /// The editors' directories in which the host is announced.
+    /// Returns the editor directories in which the host is announced.
     fn editor_data_dirs(&self, environment: &HostEnvironment) -> Vec<PathBuf> {
         if self.flag(SettingKey::DisableEditorAnnouncement) {
             return Vec::new();
@@ -131,7 +133,7 @@ impl SettingLayers {
         }
     }
 
-    /// The winning value of a setting and where it was given.
+    /// Returns the effective value of a setting and where it was given.
     pub(super) fn get(&self, key: SettingKey) -> Option<&(SettingValue, String)> {
         [&self.flags, &self.variables, &self.file].into_iter().find_map(|layer| layer.get(&key))
     }
@@ -169,7 +171,7 @@ impl SettingLayers {
         }
     }
 
-    /// Absolute paths: a relative one would name another folder wherever a command is started.
+    /// Parses absolute paths: a relative one would depend on where a command is started.
     fn absolute_paths(&self, key: SettingKey) -> Result<Vec<PathBuf>, SettingsError> {
         let folders: Vec<PathBuf> = self.list(key).into_iter().map(PathBuf::from).collect();
         if folders.iter().all(|folder| folder.is_absolute()) {
@@ -187,7 +189,8 @@ impl SettingLayers {
         })
     }
 
-    /// Where sessions may work. A path that depends on where the host was started is no boundary.
+    /// Returns the directories that sessions may work in. They are absolute: a path that depends on where the host
+    /// was started is no boundary.
     fn session_roots(&self, environment: &HostEnvironment) -> Result<Vec<PathBuf>, SettingsError> {
         let Some((SettingValue::List(roots), origin)) = self.get(SettingKey::SessionRoots) else {
             return Ok(Vec::new());
@@ -204,7 +207,7 @@ impl SettingLayers {
         })
     }
 
-    /// Certificate and key, which are worth nothing without each other.
+    /// Returns certificate and key; both or neither must be given.
     fn tls(&self, environment: &HostEnvironment) -> Result<Option<TlsFiles>, SettingsError> {
         let alone = |key: SettingKey, other: &str| {
             let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
@@ -218,7 +221,7 @@ impl SettingLayers {
         }
     }
 
-    /// The upstreams, the default first.
+    /// Returns the upstreams, the default first.
     fn upstreams(
         &self,
         sections: Vec<UpstreamSection>,
@@ -244,7 +247,7 @@ impl SettingLayers {
         Ok(specs)
     }
 
-    /// How long and how many agents are kept.
+    /// Returns idle window and limits of the agent pool.
     fn agent_pool(&self, warnings: &mut Vec<String>) -> Result<AgentPoolOptions, SettingsError> {
         let origin = |key| self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
         let fleet = AgentPoolOptions {
@@ -275,7 +278,7 @@ impl SettingLayers {
         Ok(fleet)
     }
 
-    /// What terminals are made of.
+    /// Returns the terminal options.
     fn terminals(&self, environment: &HostEnvironment) -> Result<TerminalOptions, SettingsError> {
         Ok(TerminalOptions {
             is_disabled: self.flag(SettingKey::DisableTerminals),
@@ -285,7 +288,7 @@ impl SettingLayers {
         })
     }
 
-    /// What a running host cannot change, by name.
+    /// Returns settings that a running host cannot change, by name.
     fn restart_settings(&self, agent_env: &[(String, SecretString)]) -> BTreeMap<&'static str, SettingValue> {
         let named = SETTINGS.iter().filter(|setting| setting.takes_effect == TakesEffect::OnRestart);
         let mut fixed: BTreeMap<&'static str, SettingValue> =
@@ -295,7 +298,8 @@ impl SettingLayers {
         fixed
     }
 
-    /// Three settings for one question: the highest place that answers it decides, and it answers once.
+    /// Chooses the token. Three settings give it: the source with the highest precedence decides, and it may give
+    /// only one.
     fn token(&self, environment: &HostEnvironment) -> Result<TokenChoice, SettingsError> {
         for layer in [&self.flags, &self.variables, &self.file] {
             let given = [SettingKey::Token, SettingKey::TokenFile, SettingKey::NoToken].into_iter().filter_map(|key| {
@@ -332,9 +336,9 @@ impl SettingLayers {
 
 fn flag_layer(flags: Vec<(SettingKey, SettingValue)>) -> SettingLayer {
     let name = |key: SettingKey| match key {
-        // The proxy has its own setting for what is the same flag.
+        // The proxy has its own setting for the same flag.
         SettingKey::ProxyListen => "listen",
-        // In a call it is plain whose URL is meant.
+        // The flag is shorter than the setting, because its command makes the meaning clear.
         SettingKey::PublicUrl => "url",
         _ => SETTINGS.iter().find(|setting| setting.key == key).map_or("", |setting| setting.name),
     };
@@ -370,7 +374,7 @@ fn split_list(text: &std::ffi::OsStr) -> Vec<String> {
     text.to_string_lossy().split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
 }
 
-/// Every variable that holds a credential, or may hold one.
+/// Returns every variable that contains, or may contain, a credential.
 fn credential_variables(sections: &[UpstreamSection]) -> Vec<String> {
     let usual = UpstreamKind::ALL.iter().filter_map(|kind| kind.default_key_variable()).map(str::to_owned);
     let named = sections.iter().filter_map(|section| match &section.key_source {

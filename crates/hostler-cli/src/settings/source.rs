@@ -1,4 +1,4 @@
-//! Where the settings are read, and when they are to be read again.
+//! Source of settings: the inputs to load them from, and the check whether the file has changed.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,21 +8,21 @@ use std::sync::Arc;
 use super::{ConfigFile, SettingKey, SettingValue, Settings, SettingsError, resolve_settings};
 use crate::environment::HostEnvironment;
 
-/// Flags, environment and configuration file: everything that settings come from.
+/// Flags, environment and configuration file.
 pub(crate) struct SettingsSource {
     flags: Vec<(SettingKey, SettingValue)>,
     environment: HostEnvironment,
     path: PathBuf,
-    /// Whether the user named the file, so that it must be there.
+    /// Whether the user named the file, so that it must exist.
     is_path_explicit: bool,
 }
 
-/// What tells one content of a file from the next without reading it.
+/// File metadata that changes with the contents, without reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConfigFileStamp {
     modified: (i64, i64),
     length: u64,
-    /// A file that was replaced is another one.
+    /// Changes when the file is replaced.
     device_and_inode: (u64, u64),
 }
 
@@ -40,12 +40,12 @@ impl SettingsSource {
         Self { flags, environment: environment.clone(), path, is_path_explicit: named.is_some() }
     }
 
-    /// The configuration file.
+    /// Path of the configuration file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file as it is now; nothing if it is not there.
+    /// Returns the current stamp; `None` if the file does not exist.
     pub(crate) fn stamp(&self) -> Option<ConfigFileStamp> {
         let about = std::fs::metadata(&self.path).ok()?;
         Some(ConfigFileStamp {
@@ -60,13 +60,13 @@ impl SettingsSource {
         self.read(self.is_path_explicit)
     }
 
-    /// The same for a file that was there, or has just appeared.
+    /// Does the same for a file that existed, or has just been created.
     pub(crate) fn reload(self: &Arc<Self>) -> Result<Settings, SettingsError> {
         self.read(true)
     }
 
     fn read(self: &Arc<Self>, must_exist: bool) -> Result<Settings, SettingsError> {
-        // Taken first: what changes while it is read is then read again.
+        // Stamped first: a change during the read leads to another read.
         let stamp = self.stamp();
         let file = match std::fs::read_to_string(&self.path) {
             Ok(text) => ConfigFile::parse(&text, &self.path)?,

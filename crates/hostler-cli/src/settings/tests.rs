@@ -27,7 +27,7 @@ pub(in crate::settings) fn check(
 }
 
 #[test]
-fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+fn precedence_is_flag_variable_file_default() {
     let flag: &[_] = &[(SettingKey::Listen, "127.0.0.1:1")];
     let variable: &[_] = &[("HOSTLER_LISTEN", "127.0.0.1:2")];
     let file = "listen = '127.0.0.1:3'";
@@ -43,7 +43,7 @@ fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
 }
 
 #[test]
-fn every_setting_has_a_variable_and_a_key() {
+fn every_setting_has_a_variable_and_a_file_key() {
     for SettingDefinition { key, name, kind, .. } in SETTINGS {
         let (variable, written) = match kind {
             SettingKind::Flag => ("1", "true"),
@@ -62,7 +62,7 @@ fn every_setting_has_a_variable_and_a_key() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_refused_with_its_line() {
+fn wrong_type_is_rejected_with_its_line() {
     for SettingDefinition { name, kind, .. } in SETTINGS {
         let wrong = match kind {
             SettingKind::Seconds | SettingKind::Count => "'5'",
@@ -77,7 +77,7 @@ fn a_value_of_the_wrong_type_is_refused_with_its_line() {
 }
 
 #[test]
-fn values_are_read_as_what_they_are() {
+fn values_are_parsed_by_type() {
     let file = "
         claude = 'js'
         upstream = 'openai'
@@ -110,7 +110,7 @@ fn values_are_read_as_what_they_are() {
 }
 
 #[test]
-fn the_page_about_the_configuration_has_every_setting_and_its_example_is_one() {
+fn configuration_docs_list_every_setting_and_their_example_is_valid() {
     let page = include_str!("../../../../docs/configuration.md");
     let mut listed: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     listed.retain(|name| *name != "[agent.env]");
@@ -128,7 +128,7 @@ fn the_page_about_the_configuration_has_every_setting_and_its_example_is_one() {
 }
 
 #[test]
-fn windows_and_caps_of_agents_are_read_and_checked() {
+fn agent_idle_windows_and_limits_are_parsed_and_checked() {
     let file = "
         idle = 60
         idle-max = 600
@@ -175,7 +175,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
 }
 
 #[test]
-fn paths_of_flags_are_relative_to_the_working_directory() {
+fn flag_paths_are_relative_to_the_working_directory() {
     let settings = check(&[(SettingKey::StateDir, "s"), (SettingKey::Claude, "bin/claude")], &[], "").unwrap();
     assert_eq!(settings.state_dir, Path::new("/here/s"));
     assert_eq!(settings.claude, ClaudeChoice::Path("/here/bin/claude".into()));
@@ -183,7 +183,7 @@ fn paths_of_flags_are_relative_to_the_working_directory() {
 }
 
 #[test]
-fn an_unknown_key_is_a_warning_that_names_key_and_line() {
+fn unknown_key_warns_with_key_and_line() {
     let settings = check(&[], &[], "# hello\nlistn = 'x'\n\n[agent]\nenvy = 1\n[other]\na = 1").unwrap();
     let mut warnings = settings.warnings;
     warnings.sort();
@@ -198,28 +198,28 @@ fn an_unknown_key_is_a_warning_that_names_key_and_line() {
 }
 
 #[test]
-fn broken_toml_is_reported_by_line_without_quoting_it() {
+fn invalid_toml_is_reported_by_line_without_quoting_it() {
     let error = check(&[], &[], "listen = '127.0.0.1:0'\ntoken = 'planted-secret").unwrap_err();
     assert!(error.starts_with("/etc/hostler/config.toml line 2: "), "{error}");
     assert!(!error.contains("planted"), "{error}");
 }
 
 #[test]
-fn no_token_is_refused_off_loopback() {
+fn no_token_is_rejected_for_non_loopback_addresses() {
     let off = |listen| check(&[(SettingKey::NoToken, "on"), (SettingKey::Listen, listen)], &[], "");
     assert!(off("0.0.0.0:0").unwrap_err().contains("loopback only"));
     assert!(off("192.0.2.1:80").unwrap_err().contains("loopback only"));
     assert!(matches!(off("127.0.0.9:0").unwrap().token, TokenChoice::Disabled));
     assert!(matches!(off("[::1]:0").unwrap().token, TokenChoice::Disabled));
     assert!(matches!(off("localhost:0").unwrap().token, TokenChoice::Disabled));
-    // A higher place that gives a token answers the question.
+    // A source with higher precedence that gives a token decides.
     let given = check(&[(SettingKey::Token, "t"), (SettingKey::Listen, "0.0.0.0:0")], &[("HOSTLER_NO_TOKEN", "1")], "")
         .unwrap();
     assert!(matches!(given.token, TokenChoice::Given(_)));
 }
 
 #[test]
-fn no_token_is_refused_with_a_name_that_others_may_have() {
+fn no_token_is_rejected_with_non_loopback_host_names() {
     for (flags, vars, file, origin) in [
         (&[(SettingKey::NoToken, "on")][..], &[][..], "public-url = 'https://box.example'", "`public-url`"),
         (&[(SettingKey::NoToken, "on")], &[("HOSTLER_ALLOWED_HOSTS", "box.example")], "", "HOSTLER_ALLOWED_HOSTS"),
@@ -236,7 +236,7 @@ fn no_token_is_refused_with_a_name_that_others_may_have() {
 }
 
 #[test]
-fn session_roots_are_absolute_paths() {
+fn session_roots_must_be_absolute_paths() {
     let roots = |file: &str| check(&[], &[("HOME", "/home/me")], file).map(|settings| settings.session_roots);
     assert_eq!(roots("").unwrap(), Vec::<PathBuf>::new());
     let given = roots("session-roots = ['/srv/src', '~/src', '~']").unwrap();
@@ -253,13 +253,13 @@ fn session_roots_are_absolute_paths() {
 }
 
 #[test]
-fn two_answers_about_the_token_at_one_place_conflict() {
+fn two_token_settings_in_one_source_conflict() {
     let error = check(&[(SettingKey::Token, "t"), (SettingKey::NoToken, "on")], &[], "").unwrap_err();
     assert_eq!(error, "--token and --no-token exclude each other: give one of them.");
 }
 
 #[test]
-fn a_bad_value_says_where_it_was_given_and_what_it_should_be() {
+fn invalid_value_error_names_origin_and_expected_value() {
     for (flags, vars, file, expected) in [
         (
             &[(SettingKey::Listen, "8137")][..],
@@ -298,7 +298,7 @@ fn a_bad_value_says_where_it_was_given_and_what_it_should_be() {
 }
 
 #[test]
-fn where_browsers_find_the_page_is_a_url_and_nothing_behind_it() {
+fn public_url_must_not_have_a_path() {
     for (given, expected) in [
         ("https://box.example/", "https://box.example"),
         ("http://[::1]:80", "http://[::1]"),
@@ -313,7 +313,7 @@ fn where_browsers_find_the_page_is_a_url_and_nothing_behind_it() {
 }
 
 #[test]
-fn a_certificate_needs_its_key_and_proxies_are_addresses() {
+fn certificate_needs_its_key_and_proxies_must_be_addresses() {
     let tls = check(&[], &[], "tls-cert = 'a.pem'\ntls-key = '/b.pem'").unwrap().tls.unwrap();
     assert_eq!((tls.cert, tls.key), ("/etc/hostler/a.pem".into(), "/b.pem".into()));
     let error = check(&[(SettingKey::TlsCert, "a.pem")], &[], "").unwrap_err();

@@ -1,4 +1,4 @@
-//! Which upstreams there are, which is the default, and where each one's credential comes from.
+//! Resolves which upstreams exist, which is the default, and where each credential comes from.
 
 use hostler_redact::SafeUrl;
 use url::Host;
@@ -7,20 +7,20 @@ use super::config_sections::{UpstreamKeySource, UpstreamSection, default_upstrea
 use crate::environment::HostEnvironment;
 use crate::ports::{CredentialSpec, UpstreamKind, UpstreamSettings, UpstreamSpec};
 
-/// Our own variable for the default upstream's key.
+/// Hostler's own variable for the default upstream's key.
 pub(crate) const KEY_VARIABLE: &str = "HOSTLER_UPSTREAM_KEY";
 
-/// What was chosen as the default, beside the file's tables.
+/// Chosen default upstream.
 pub(super) struct DefaultUpstreamChoice<'a> {
-    /// A table's name or a kind.
+    /// Name of a table, or a kind.
     pub(super) name: &'a str,
-    /// Where the default upstream is, if it was told apart from its table.
+    /// URL of the default upstream, if given outside its table.
     pub(super) url: Option<SafeUrl>,
 }
 
-/// The upstreams, the default first; nothing if there is none of the chosen name.
+/// Returns the upstreams, the default first; `None` if none has the chosen name.
 ///
-/// Says also which settings have no meaning for the chosen one.
+/// Also returns the settings that do not apply to the chosen one.
 pub(super) fn resolve_upstreams(
     chosen: DefaultUpstreamChoice<'_>,
     mut sections: Vec<UpstreamSection>,
@@ -43,7 +43,7 @@ pub(super) fn resolve_upstreams(
     Some((specs.collect(), url_ignored))
 }
 
-/// An upstream that no table describes.
+/// Section for an upstream without a table.
 fn implicit_section(kind: UpstreamKind) -> UpstreamSection {
     UpstreamSection {
         name: kind.as_str().to_owned(),
@@ -53,7 +53,7 @@ fn implicit_section(kind: UpstreamKind) -> UpstreamSection {
     }
 }
 
-/// An upstream that is not configured, as `agents login` takes it by its kind.
+/// Returns an upstream that is not configured; `agents login` accepts it by its kind.
 pub(crate) fn unconfigured_upstream(kind: UpstreamKind, environment: &HostEnvironment) -> UpstreamSpec {
     to_spec(implicit_section(kind), false, environment)
 }
@@ -63,14 +63,14 @@ fn to_spec(section: UpstreamSection, is_default: bool, environment: &HostEnviron
     UpstreamSpec { name: section.name, settings: section.settings, credential }
 }
 
-/// Our own variable for the default upstream, then what its table says, then the variable that other tools use, then
-/// where somebody logged in.
+/// Chooses the credential's source. Precedence: Hostler's variable (default upstream only), the table, the variable
+/// that other tools use, a saved login.
 fn resolve_credential(section: &UpstreamSection, is_default: bool, environment: &HostEnvironment) -> CredentialSpec {
     let from = |variable: &str| {
         let key = environment.var(variable)?.to_string_lossy().into_owned();
         Some(CredentialSpec::Variable { name: variable.to_owned(), key: key.into() })
     };
-    // A usual key goes to the usual address, not to one that a table names.
+    // The usual key is sent to the usual address only, not to one that a table names.
     let usual = section_kind(section).default_key_variable().filter(|_| !section.has_custom_url);
     if section_kind(section) == UpstreamKind::Scripted {
         return CredentialSpec::None;
@@ -106,7 +106,7 @@ fn section_kind(section: &UpstreamSection) -> UpstreamKind {
     }
 }
 
-/// Servers of one's own may do without; the providers never do.
+/// Returns whether a credential is required. Self-hosted servers may need none; providers always do.
 fn needs_credential(settings: &UpstreamSettings) -> bool {
     let is_at = |url: &Option<SafeUrl>, host: &str| {
         url.as_ref().is_none_or(|url| url.expose().host() == Some(Host::Domain(host)))
@@ -119,7 +119,7 @@ fn needs_credential(settings: &UpstreamSettings) -> bool {
     }
 }
 
-/// What to do about a missing credential.
+/// Explains how to provide a missing credential.
 fn missing_credential_message(section: &UpstreamSection, is_default: bool, usual: Option<&str>) -> String {
     let what = if section_kind(section) == UpstreamKind::Copilot { "GitHub token" } else { "key" };
     let variables: Vec<&str> = is_default.then_some(KEY_VARIABLE).into_iter().chain(usual).collect();

@@ -14,7 +14,7 @@ fn names(settings: &Settings) -> Vec<&str> {
     settings.gateway.upstreams.iter().map(|spec| spec.name.as_str()).collect()
 }
 
-/// Where each upstream's credential comes from, in a word or two.
+/// Describes where each upstream's credential comes from.
 fn credentials(settings: &Settings) -> Vec<String> {
     let told = settings.gateway.upstreams.iter().map(|spec| {
         let from = match &spec.credential {
@@ -44,7 +44,7 @@ url = 'http://127.0.0.1:9/v1'
 ";
 
 #[test]
-fn the_default_comes_first_and_all_others_are_there() {
+fn default_upstream_comes_first_and_others_follow() {
     for (flags, vars, file, expected) in [
         (&[][..], &[][..], "", &["anthropic"][..]),
         (&[], &[], TWO, &["anthropic", "local", "work"]),
@@ -58,7 +58,7 @@ fn the_default_comes_first_and_all_others_are_there() {
 }
 
 #[test]
-fn every_field_of_an_upstream_is_read() {
+fn every_upstream_field_is_parsed() {
     let file = "
         upstream = 'work'
         [upstreams.work]
@@ -107,7 +107,7 @@ fn every_field_of_an_upstream_is_read() {
 }
 
 #[test]
-fn the_url_of_a_flag_is_the_default_upstreams() {
+fn url_flag_applies_to_the_default_upstream() {
     let file = format!("upstream = 'work'\n{TWO}");
     let settings = check(&[(SettingKey::UpstreamUrl, "http://127.0.0.1:1")], &[], &file).unwrap();
     let expected = UpstreamSettings::Anthropic { url: SafeUrl::parse("http://127.0.0.1:1"), bearer: false };
@@ -118,26 +118,26 @@ fn the_url_of_a_flag_is_the_default_upstreams() {
 }
 
 #[test]
-fn the_credential_table() {
+fn credential_sources_follow_precedence() {
     let ours = ("HOSTLER_UPSTREAM_KEY", "ours");
     let usual = ("ANTHROPIC_API_KEY", "usual");
     let work = |key: &str| format!("upstream = 'work'\n[upstreams.work]\nkind = 'anthropic'\n{key}\n");
     for (vars, file, expected) in [
-        // Ours beats the usual variable, which belongs to one kind.
+        // Hostler's variable overrides the usual variable, which belongs to one kind.
         (&[ours, usual][..], String::new(), &["anthropic: HOSTLER_UPSTREAM_KEY=ours"][..]),
         (&[usual], String::new(), &["anthropic: ANTHROPIC_API_KEY=usual"]),
         (&[("OPENAI_API_KEY", "other")], String::new(), &["anthropic: stored needed"]),
         (&[("OPENAI_API_KEY", "other")], "upstream = 'openai'".into(), &["openai: OPENAI_API_KEY=other"]),
         (&[("GITHUB_TOKEN", "gh")], "upstream = 'copilot'".into(), &["copilot: GITHUB_TOKEN=gh"]),
         (&[ours], "upstream = 'scripted'".into(), &["scripted: none"]),
-        // The table beats the usual variable, ours beats the table.
+        // The table overrides the usual variable; Hostler's variable overrides the table.
         (&[usual, ("WORK", "w")], work("key-env = 'WORK'"), &["work: WORK=w"]),
         (&[usual], work("key-env = 'WORK'"), &["work: missing"]),
         (&[usual], work("key-file = 'work.key'"), &["work: /etc/hostler/work.key"]),
         (&[usual], work("key-keyring = true"), &["work: stored keyring needed"]),
         (&[usual], work("key-keyring = false"), &["work: ANTHROPIC_API_KEY=usual"]),
         (&[ours], work("key-file = '/k'"), &["work: HOSTLER_UPSTREAM_KEY=ours"]),
-        // A usual key does not go to an address that a table names, unless the table says so.
+        // The usual key is not sent to an address that a table names, unless the table names the variable.
         (&[usual], work("url = 'https://other.example'"), &["work: stored"]),
         (&[usual], work("url = 'https://api.anthropic.com'"), &["work: stored needed"]),
         (
@@ -145,7 +145,7 @@ fn the_credential_table() {
             work("url = 'https://x.example'\nkey-env = 'ANTHROPIC_API_KEY'"),
             &["work: ANTHROPIC_API_KEY=usual"],
         ),
-        // Ours is the default upstream's alone.
+        // Hostler's variable applies to the default upstream only.
         (&[ours], TWO.into(), &["anthropic: HOSTLER_UPSTREAM_KEY=ours", "local: stored", "work: stored needed"]),
         (
             &[usual, ("HOSTLER_UPSTREAM_URL", "http://127.0.0.1:1")],
@@ -159,7 +159,7 @@ fn the_credential_table() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_what_to_do() {
+fn missing_credential_message_explains_the_fix() {
     let missing = |file: &str| {
         let settings = check(&[], &[], file).unwrap();
         match settings.gateway.upstreams[0].credential.clone() {
@@ -182,7 +182,7 @@ fn what_is_missing_is_told_with_what_to_do() {
 }
 
 #[test]
-fn variables_that_hold_credentials_are_all_known() {
+fn all_credential_variables_are_collected() {
     let file = "[upstreams.work]\nkind = 'anthropic'\nkey-env = 'WORK_KEY'\n";
     let settings = check(&[], &[], file).unwrap();
     let expected = ["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "OPENAI_API_KEY", "HOSTLER_UPSTREAM_KEY", "WORK_KEY"];
@@ -190,7 +190,7 @@ fn variables_that_hold_credentials_are_all_known() {
 }
 
 #[test]
-fn what_clients_are_granted_is_a_choice_of_three() {
+fn file_grant_setting_accepts_three_values() {
     use crate::ports::FileGrantSetting::{Always, Ask, Never};
     for (file, expected) in [
         ("", Never),
@@ -207,7 +207,7 @@ fn what_clients_are_granted_is_a_choice_of_three() {
 }
 
 #[test]
-fn limits_prices_and_betas_are_read_exactly() {
+fn limits_prices_and_betas_are_parsed_exactly() {
     let file = "
         allowed-betas = ['interleaved-thinking']
         credential-store = 'file'
@@ -257,7 +257,7 @@ fn limits_prices_and_betas_are_read_exactly() {
 }
 
 #[test]
-fn a_wrong_value_is_refused_with_file_line_and_key() {
+fn invalid_value_is_rejected_with_file_line_and_key() {
     for (file, expected) in [
         ("upstreams = 1", "line 1: `upstreams` must be a table."),
         ("[upstreams]\nwork = 1", "line 2: `upstreams.work` must be a table."),
@@ -322,7 +322,7 @@ fn a_wrong_value_is_refused_with_file_line_and_key() {
 }
 
 #[test]
-fn what_is_not_a_setting_is_named_and_ignored() {
+fn unknown_settings_warn_and_are_ignored() {
     let file = "[upstreams.toy]\nkind = 'scripted'\nurl = 'http://x'\nkey-env = 'A'\n[limits]\nyearly = 1\n[prices.m]\ninput = 1\noutput = 1\ntax = 2";
     let mut warnings = check(&[], &[], file).unwrap().warnings;
     warnings.sort();
@@ -342,7 +342,7 @@ fn what_is_not_a_setting_is_named_and_ignored() {
 }
 
 #[test]
-fn the_proxy_has_its_own_address_and_the_flag_is_called_by_its_name() {
+fn proxy_listen_setting_is_separate_and_errors_name_the_flag() {
     let settings = check(&[], &[], "listen = '0.0.0.0:80'").unwrap();
     assert_eq!(settings.proxy_listen.to_string(), "127.0.0.1:0", "the host's address is not the proxy's");
     assert_eq!(check(&[], &[], "proxy-listen = '127.0.0.1:4000'").unwrap().proxy_listen.port(), 4000);

@@ -1,3 +1,5 @@
+//! Creates and checks the state directory and its private files.
+
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -5,14 +7,14 @@ use fs_err as fs;
 
 use super::StateError;
 
-/// A state directory that exists and that only its owner can read.
+/// State directory that exists and that only its owner can read.
 #[derive(Debug, Clone)]
 pub(crate) struct StateDir {
     path: PathBuf,
 }
 
 impl StateDir {
-    /// Makes the directory if it is not there, and private if it is not.
+    /// Creates the directory if it does not exist, and makes an empty one private.
     pub(crate) fn open(path: &Path) -> Result<Self, StateError> {
         if !path.is_dir() {
             std::fs::DirBuilder::new()
@@ -26,7 +28,8 @@ impl StateDir {
             return Err(StateError::ForeignOwner(path.to_owned()));
         }
         if metadata.mode() & 0o077 != 0 {
-            // Only a directory that is ours in every sense: nobody wants their home's permissions changed.
+            // Permissions change only for an empty directory, so that a mistyped path does not change those of a
+            // home directory.
             let empty = fs::read_dir(path)?.next().is_none();
             if !empty && !path.join(super::lock::LOCK_FILE).exists() {
                 return Err(StateError::NotAStateDirectory(path.to_owned()));
@@ -36,7 +39,7 @@ impl StateDir {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// A directory as it is, only to look.
+    /// Names a directory without checks, for reading.
     pub(crate) fn without_checks(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
@@ -50,16 +53,16 @@ impl StateDir {
     }
 }
 
-/// An I/O error that names the directory.
+/// Adds the directory to an I/O error.
 fn with_directory_context(error: std::io::Error, what: &str, path: &Path) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("The state directory {} {what}: {error}", path.display()))
 }
 
-/// Writes a private file so that a reader sees the old text or the new one, never half of it.
+/// Writes a private file atomically: a reader sees the old text or the new one.
 pub(super) fn write_private_file(path: &Path, text: &str) -> Result<(), StateError> {
     use std::io::Write as _;
     let directory = path.parent().unwrap_or(path);
-    // Temporary files are made 0600.
+    // Temporary files have mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
@@ -72,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_directory_is_private() {
+    fn new_directory_is_private() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a/b");
         StateDir::open(&path).unwrap();
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_open_directory_is_made_private_and_a_used_one_refused() {
+    fn empty_directory_is_made_private_and_a_used_one_is_rejected() {
         let scratch = tempfile::tempdir().unwrap();
         let open = std::fs::Permissions::from_mode(0o755);
         fs::set_permissions(scratch.path(), open.clone()).unwrap();

@@ -1,7 +1,8 @@
-//! Editors on this machine find a host by a file in their own directory.
+//! Announces the host to editors on this machine by a file in their user data.
 //!
-//! VS Code looks for such files below its user data; one per host, named by a hash of who it is. They hold the token, so
-//! they are private, and they go with the host. What a host that was killed left behind is removed by the next one.
+//! VS Code looks for such files; there is one per host, named by a hash of the state directory. They contain the
+//! token, so they are private, and they are removed when the host ends. The next host removes files of a host that
+//! was killed.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -15,29 +16,29 @@ use sha2::{Digest as _, Sha256};
 
 use super::process_exists;
 
-/// The folders of the editors that look for hosts, below the user's configuration.
+/// Configuration folders of editors that look for hosts.
 const EDITOR_CONFIG_DIRS: [&str; 6] =
     ["Code", "Code - Insiders", "Code - Exploration", "Code - OSS", "VSCodium", "VSCodium - Insiders"];
 
-/// Where the files lie, below an editor's folder.
+/// Path of the files below an editor's folder.
 const ENTRIES_PATH: [&str; 3] = ["agent-host", "local-endpoint", "entries"];
 
-/// The version of the files' form.
+/// Schema version of the files.
 const ENTRY_SCHEMA_VERSION: u32 = 2;
 
-/// What the editors of today speak. The host speaks newer versions with whoever offers them.
+/// Protocol version of current editors. The host negotiates newer versions with clients that offer them.
 const ANNOUNCED_PROTOCOL_VERSION: &str = "0.9.0";
 
-/// The kind of host that nobody but itself started.
+/// Type of a host that no editor started.
 const ENTRY_HOST_TYPE: &str = "standalone";
 
-/// By this beginning we know our own files.
+/// Prefix of the instance ids in our files.
 const INSTANCE_ID_PREFIX: &str = "hostler-";
 
-/// More is no file of ours.
+/// Maximum size of our files.
 const MAX_ENTRY_BYTES: u64 = 64 * 1024;
 
-/// The folders of the editors that this user has.
+/// Returns the folders of the installed editors.
 pub(crate) fn editor_data_dirs(configuration: &Path) -> Vec<PathBuf> {
     EDITOR_CONFIG_DIRS.iter().map(|name| configuration.join(name)).collect()
 }
@@ -62,7 +63,7 @@ struct TcpEndpoint {
     port: u16,
 }
 
-/// What has to be known of a file to tell whose it is.
+/// Fields of a file that identify its host.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EntryOwner {
@@ -70,22 +71,23 @@ struct EntryOwner {
     instance_id: String,
 }
 
-/// The files of one host. They are removed when this is dropped.
+/// Files of one host. They are removed when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct EditorAnnouncement {
     files: Vec<PathBuf>,
 }
 
 impl EditorAnnouncement {
-    /// Announces a host to the editors whose folders are there. An editor that cannot be told is left out, with a note in
-    /// the log: the host works without.
+    /// Announces a host to the installed editors. A failure is logged and skips that editor: the host works
+    /// without.
     pub(crate) fn publish(
         editors: &[PathBuf],
         state_dir: &Path,
         addr: SocketAddr,
         token: Option<&SecretString>,
     ) -> Self {
-        // The lock of the state directory is held, so whatever has its mark and is there already is of a host that is gone.
+        // The lock of the state directory is held, so existing files with its prefix belong to hosts that have
+        // ended.
         let mark = format!("{INSTANCE_ID_PREFIX}{}-", short_hash(state_dir.as_os_str().as_encoded_bytes()));
         let instance = format!("{mark}{}", uuid::Uuid::new_v4());
         let mut announced = Self::default();
@@ -135,14 +137,14 @@ fn write_entry(
     };
     let path =
         directory.join(format!("{}.json", sha256_hex(format!("{ENTRY_HOST_TYPE}\0{pid}\0{instance}").as_bytes())));
-    // Readers see a whole file or none, and nobody else sees either.
+    // The file appears atomically and is private.
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(&serde_json::to_vec(&entry)?)?;
     file.persist(&path).map_err(|error| error.error)?;
     Ok(path)
 }
 
-/// Removes files of hosts of ours that are gone.
+/// Removes files of our hosts that have ended.
 fn remove_stale_entries(directory: &Path, mark: &str) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_editor_that_is_there_is_told_in_private_and_the_others_are_not_made_up() {
+    fn installed_editor_gets_a_private_file_and_missing_editors_get_none() {
         let scratch = tempfile::tempdir().unwrap();
         fs::create_dir(scratch.path().join("Code")).unwrap();
         let announced = announce(scratch.path(), "/state", Some("the-token"));
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_host_left_is_removed_and_what_is_not_ours_stays() {
+    fn stale_own_files_are_removed_and_foreign_files_stay() {
         let scratch = tempfile::tempdir().unwrap();
         fs::create_dir(scratch.path().join("VSCodium")).unwrap();
         let left = announce(scratch.path(), "/state", None);
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_left_out() {
+    fn unwritable_editor_folder_is_skipped() {
         let scratch = tempfile::tempdir().unwrap();
         fs::create_dir(scratch.path().join("Code")).unwrap();
         fs::write(scratch.path().join("Code").join("agent-host"), "a file").unwrap();

@@ -1,3 +1,5 @@
+//! Publishes the address of the running host in the state directory and finds it there.
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,33 +12,33 @@ use super::directory::write_private_file;
 use super::{HostLock, StateDir, StateError, process_exists, read_token};
 
 const ENDPOINT_FILE: &str = "endpoint.json";
-/// Keeps a token that is not the directory's own for as long as its host runs.
+/// Holds a token from another source while its host runs.
 const ENDPOINT_TOKEN_FILE: &str = "endpoint-token";
 
-/// The address of the host that runs on a state directory.
+/// Address of the host that runs on a state directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HostEndpoint {
-    /// The host's process.
+    /// Process id of the host.
     pub(crate) pid: u32,
-    /// Where a client on this machine connects.
+    /// Address for clients on this machine.
     pub(crate) host: IpAddr,
     /// The port.
     pub(crate) port: u16,
-    /// Where browsers find the page, if there is one.
+    /// URL of the page, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "page")]
     pub(crate) page_url: Option<String>,
-    /// Where the token is; absent if none is needed.
+    /// File with the token; absent if none is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
-    /// When the host began to listen.
+    /// When the host started to listen.
     #[serde(rename = "started")]
     pub(crate) started_at: String,
 }
 
 impl HostEndpoint {
-    /// Finds the host that runs on a directory; what a dead one left behind is ignored.
+    /// Finds the host that runs on a directory; files of a host that ended are ignored.
     pub(crate) fn find_running(directory: &StateDir) -> Result<Option<Self>, StateError> {
         let text = match fs::read_to_string(directory.join(ENDPOINT_FILE)) {
             Ok(text) => text,
@@ -50,7 +52,7 @@ impl HostEndpoint {
         Ok(alive.then_some(endpoint))
     }
 
-    /// The token that the host wants.
+    /// Reads the host's token.
     pub(crate) fn token(&self) -> Result<Option<SecretString>, StateError> {
         self.token_file.as_deref().map(read_token).transpose()
     }
@@ -64,7 +66,7 @@ impl HostEndpoint {
     }
 }
 
-/// A published endpoint; dropping it takes the files away.
+/// Published endpoint; dropping it removes the files.
 #[derive(Debug)]
 pub(crate) struct PublishedEndpoint {
     endpoint: HostEndpoint,
@@ -72,7 +74,7 @@ pub(crate) struct PublishedEndpoint {
 }
 
 impl PublishedEndpoint {
-    /// Tells the machine's clients where this process listens.
+    /// Publishes the address that this process listens on.
     pub(crate) fn publish(
         directory: &StateDir,
         _lock: &HostLock,
@@ -123,7 +125,7 @@ impl Drop for PublishedEndpoint {
     }
 }
 
-/// What a host that was killed left behind.
+/// Removes a file that a killed host left.
 fn remove_if_exists(path: &Path) -> Result<(), StateError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
@@ -131,7 +133,7 @@ fn remove_if_exists(path: &Path) -> Result<(), StateError> {
     }
 }
 
-/// An address that a client on this machine can reach.
+/// Returns an address that a client on this machine can reach.
 pub(crate) fn to_local_ip(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_published_endpoint_is_found_and_gone_afterwards() {
+    async fn published_endpoint_is_found_and_removed_on_drop() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
         let lock = HostLock::acquire(&directory).await.unwrap();
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_of_another_origin_is_readable_while_its_host_runs() {
+    async fn external_token_is_readable_while_its_host_runs() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
         let lock = HostLock::acquire(&directory).await.unwrap();
@@ -186,18 +188,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_dead_host_left_behind_is_ignored() {
+    async fn endpoint_of_a_dead_host_is_ignored() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
         let lock = HostLock::acquire(&directory).await.unwrap();
         let published = PublishedEndpoint::publish(&directory, &lock, listening(), None, None).unwrap();
         let text = fs::read_to_string(scratch.path().join(ENDPOINT_FILE)).unwrap();
 
-        // The process lives, but the lock is free: a recycled process id.
+        // The process exists but the lock is free: a recycled process id.
         drop(lock);
         assert_eq!(HostEndpoint::find_running(&directory).unwrap(), None);
 
-        // The lock is held by a host that starts, but the process of the file is gone.
+        // A starting host holds the lock, but the process in the file has ended.
         let _lock = HostLock::acquire(&directory).await.unwrap();
         assert!(HostEndpoint::find_running(&directory).unwrap().is_some());
         let dead = text.replace(&format!("\"pid\": {}", std::process::id()), "\"pid\": 2147483646");

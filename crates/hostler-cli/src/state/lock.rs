@@ -1,3 +1,5 @@
+//! Lock that allows one host per state directory.
+
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::time::Duration;
@@ -9,18 +11,19 @@ use super::{StateDir, StateError};
 
 pub(super) const LOCK_FILE: &str = "host.lock";
 
-/// Who looks whether a host runs holds the lock for microseconds; a host that starts is not fooled by that.
+/// Attempts to take the lock. A process that checks whether a host runs holds it for microseconds, so one failure
+/// proves nothing.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// The right to run a host on a state directory, held until dropped or until the process ends.
+/// Right to run a host on a state directory, held until dropped or until the process ends.
 #[derive(Debug)]
 pub(crate) struct HostLock {
     _file: File,
 }
 
 impl HostLock {
-    /// Takes the lock, or says who holds it.
+    /// Takes the lock, or returns which process holds it.
     pub(crate) async fn acquire(directory: &StateDir) -> Result<Self, StateError> {
         let mut file = open_lock_file(directory)?;
         for attempt in 1.. {
@@ -41,9 +44,9 @@ impl HostLock {
         Ok(Self { _file: file })
     }
 
-    /// Whether some process holds the lock.
+    /// Returns whether a process holds the lock.
     pub(crate) fn is_held(directory: &StateDir) -> Result<bool, StateError> {
-        // Looking leaves nothing behind.
+        // Checking creates no file.
         let file = match fs::File::open(directory.join(LOCK_FILE)) {
             Ok(file) => file.into_parts().0,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -58,7 +61,7 @@ impl HostLock {
 }
 
 fn open_lock_file(directory: &StateDir) -> Result<File, StateError> {
-    // Not truncated: the text belongs to whoever holds the lock.
+    // Not truncated: the text belongs to the process that holds the lock.
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     Ok(options.open(directory.join(LOCK_FILE))?.into_parts().0)
@@ -69,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_second_host_is_told_who_holds_the_directory() {
+    async fn second_host_gets_the_pid_of_the_lock_holder() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
         let first = HostLock::acquire(&directory).await.unwrap();

@@ -1,4 +1,4 @@
-//! The state directory: private to the user, one host at a time, a token, and the address of the host that runs.
+//! State directory: private to the user, one host at a time, with a token and the address of the running host.
 
 mod directory;
 mod editor_announcement;
@@ -17,22 +17,22 @@ pub(crate) use endpoint::{HostEndpoint, PublishedEndpoint, to_local_ip};
 pub(crate) use lock::HostLock;
 pub(crate) use token::{is_valid_token, read_token};
 
-/// Whether there is a process of this number.
+/// Returns whether a process with this id exists.
 fn process_exists(pid: u32) -> bool {
-    // Signal 0 only asks. A process of another user could not hold our lock.
+    // Signal 0 only checks. A process of another user could not hold our lock.
     i32::try_from(pid).is_ok_and(|pid| pid > 0 && kill(Pid::from_raw(pid), None).is_ok())
 }
 
-/// What is wrong with the state directory.
+/// Errors of the state directory.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The file system said no.
+    /// File system error.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// The directory is somebody else's.
+    /// Another user owns the directory.
     #[error("The state directory {0} belongs to another user: choose another one with --state-dir.")]
     ForeignOwner(PathBuf),
-    /// The directory is used for something else, and its permissions would have to change.
+    /// The directory contains other files, and its permissions would have to change.
     #[error("The directory {0} holds other files and is open to other users: give --state-dir a directory of its own.")]
     NotAStateDirectory(PathBuf),
     /// Another host runs on it.
@@ -43,10 +43,10 @@ pub enum StateError {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The process that holds the lock, if it said so.
+        /// Process that holds the lock, if the lock file names it.
         pid: Option<u32>,
     },
-    /// A token file does not hold a token.
+    /// A token file does not contain a token.
     #[error(
         "{0} does not hold a token (letters, digits, `_` and `-` on one line): remove the file to have a new one made."
     )]

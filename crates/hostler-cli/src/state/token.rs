@@ -1,3 +1,5 @@
+//! Token of the hosts of a state directory.
+
 use std::io;
 use std::path::Path;
 
@@ -10,7 +12,7 @@ use super::{HostLock, StateDir, StateError};
 pub(super) const TOKEN_FILE: &str = "token";
 
 impl StateDir {
-    /// The token of this directory's hosts: made once, then reused. Only the holder of the lock makes one.
+    /// Returns the directory's token; the holder of the lock creates it once.
     pub(crate) fn load_or_create_token(&self, _lock: &HostLock) -> Result<SecretString, StateError> {
         let path = self.join(TOKEN_FILE);
         match read_token(&path) {
@@ -24,7 +26,7 @@ impl StateDir {
     }
 }
 
-/// Whether a text can be a token: it goes into URLs as it is.
+/// Returns whether a text is a valid token: it is used in URLs unescaped.
 pub(crate) fn is_valid_token(token: &SecretString) -> bool {
     let token = token.expose_secret();
     !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
@@ -36,7 +38,7 @@ pub(crate) fn read_token(path: &Path) -> Result<SecretString, StateError> {
     if is_valid_token(&token) { Ok(token) } else { Err(StateError::BadToken(path.to_owned())) }
 }
 
-/// 192 random bits.
+/// Generates 192 random bits.
 fn generate_token() -> Result<SecretString, StateError> {
     let mut bytes = [0_u8; 24];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_token_is_made_once_and_reused() {
+    async fn token_is_created_once_and_reused() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
         let lock = HostLock::acquire(&directory).await.unwrap();
@@ -61,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_holds_no_token_is_refused_without_quoting_it() {
+    fn invalid_token_file_is_rejected_without_quoting_it() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("t");
         fs::write(&path, "two words\n").unwrap();

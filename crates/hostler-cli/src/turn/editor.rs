@@ -1,4 +1,4 @@
-//! The person's own editor, on our terminal.
+//! Opens the user's editor on our terminal.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -11,10 +11,10 @@ use futures::future::BoxFuture;
 use crate::environment::HostEnvironment;
 use crate::terminal_mode::TermiosGuard;
 
-/// More than hosts take.
+/// Maximum size of an edited text; hosts accept less.
 const MAX_EDITED_BYTES: u64 = 16 << 20;
 
-/// How to open a text.
+/// Command that edits a text.
 #[derive(Debug, Clone)]
 pub(crate) struct TextEditor {
     command: OsString,
@@ -22,13 +22,14 @@ pub(crate) struct TextEditor {
 }
 
 impl TextEditor {
-    /// `$VISUAL`, or `$EDITOR`.
+    /// Uses `$VISUAL`, or `$EDITOR`.
     pub(crate) fn from_environment(environment: &HostEnvironment) -> Option<Self> {
         let command = environment.var("VISUAL").or_else(|| environment.var("EDITOR"))?.to_owned();
         Some(Self { command, temp_dir: environment.temp_dir.clone() })
     }
 
-    /// Opens a text and answers what it has become, or a sentence. Dropping the future ends the editor.
+    /// Opens a text in the editor and returns the edited text, or an error sentence. Dropping the future ends the
+    /// editor.
     pub(crate) fn edit(&self, text: String) -> BoxFuture<'static, Result<String, String>> {
         let Self { command, temp_dir } = self.clone();
         let name = command.to_string_lossy().into_owned();
@@ -40,16 +41,16 @@ impl TextEditor {
 
 async fn run_editor(command: OsString, temp_dir: PathBuf, text: String) -> Result<String, String> {
     let unusable = |error: std::io::Error| format!("could not be used: {error}");
-    // A directory of its own, for its owner alone: whatever the editor leaves beside the file goes with it.
+    // A private directory of its own: files that the editor leaves beside the text are removed with it.
     let directory = tempfile::Builder::new().prefix("hostler-edit-").tempdir_in(temp_dir).map_err(unusable)?;
     let file = directory.path().join("input.json");
     fs_err::write(&file, text).map_err(unusable)?;
-    // As everywhere, the variable may hold arguments: the shell takes it apart.
+    // The variable may contain arguments, so the shell splits it.
     let mut script = command.clone();
     script.push(" \"$@\"");
     let mut editor = tokio::process::Command::new("/bin/sh");
     editor.arg("-c").arg(script).arg(command).arg(&file).kill_on_drop(true);
-    // What is shown to people is on stderr; stdout may be a file.
+    // Output for people goes to stderr; stdout may be a file.
     editor.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_err(unusable)?);
     let terminal = TermiosGuard::capture();
     let status = editor.status().await.map_err(unusable)?;

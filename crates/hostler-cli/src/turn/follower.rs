@@ -1,4 +1,4 @@
-//! When a turn is over, and what to do until then: a function over what happens.
+//! Decides when a turn is over and what to do until then: a pure function over inputs. It does no I/O.
 
 use ahp_types::actions::{
     ActionEnvelope, ChatInputCompletedAction, ChatToolCallConfirmedAction, ChatTurnCompleteAction, StateAction,
@@ -9,40 +9,40 @@ use super::OpenedSession;
 use super::prompts::{PromptQueue, PromptStep, UnansweredPrompt};
 use super::sub_agents::{SubAgentRequestChange, SubAgentRequests};
 
-/// What the agent is told when it asks for a permission.
+/// Reason that the agent receives with a denial when no person can be asked.
 const UNATTENDED_DENY_MESSAGE: &str = "Nobody can be asked here, so it is denied. Go on without it.";
 
-/// Something that happens while a turn is followed.
+/// Input while a turn is followed.
 #[derive(Debug)]
 pub(crate) enum FollowerInput<'a> {
     Envelope(&'a ActionEnvelope),
-    /// Somebody disposed of the session.
+    /// A client disposed of the session.
     SessionRemoved,
-    /// The connection is gone; the sentence says why.
+    /// The connection is lost; the sentence explains why.
     Closed(String),
-    /// Somebody typed a line.
+    /// A typed line.
     Line(&'a str),
-    /// The editor is closed: what has become of the text, or why nothing has.
+    /// The editor was closed: the edited text, or why there is none.
     Edited(Result<String, String>),
-    /// Nobody types any more.
+    /// Stdin ended.
     StdinClosed,
     /// Ctrl-C, or SIGTERM.
     Interrupt,
-    /// Nobody reads our output any more.
+    /// Stdout was closed.
     StdoutClosed,
 }
 
-/// What to do about it.
+/// Step that follows from an input.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FollowerStep {
     Wait,
     /// Ask the host to cancel the turn.
     Cancel,
-    /// Ask our person.
+    /// Ask the user.
     Ask(String),
-    /// Open this in our person's editor.
+    /// Open this in the user's editor.
     Edit(String),
-    /// Answer requests that only a person can answer, in the name of ours or of nobody.
+    /// Answer pending requests: with the user's answer, or with a denial.
     Answer(Vec<StateAction>),
     End(TurnEnd),
 }
@@ -51,18 +51,18 @@ pub(crate) enum FollowerStep {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TurnEnd {
     Complete,
-    /// Cancelled because nobody read the answer.
+    /// Cancelled because stdout was closed.
     OutputClosed,
-    /// Interrupted by our user.
+    /// Interrupted by the user.
     Interrupted,
-    /// Interrupted again by our user, who does not want to wait.
+    /// Interrupted a second time, so the command does not wait.
     Abandoned,
-    /// Cancelled by another client, or by the host's end.
+    /// Cancelled by another client, or by the host's shutdown.
     Cancelled,
     Failed(ErrorInfo),
-    /// The host did not take the message.
+    /// The host rejected the message.
     Rejected(String),
-    /// The connection or the session went away.
+    /// The connection or the session was lost.
     ConnectionLost(String),
 }
 
@@ -72,19 +72,19 @@ pub(crate) struct TurnFollower {
     session: String,
     chat: String,
     turn: String,
-    /// Our message waits for its turn under this id.
+    /// Id of our message while it is in the queue.
     queued_message: Option<String>,
     client_id: String,
-    /// Asks our person, if there is one.
+    /// Prompts for the user, if there is one.
     prompts: Option<PromptQueue>,
-    /// What sub-agents wait for.
+    /// Pending requests of sub-agents.
     sub_agents: SubAgentRequests,
     is_interrupted: bool,
     is_output_closed: bool,
 }
 
 impl TurnFollower {
-    /// `asker`: somebody is there to be asked.
+    /// `prompts`: given if a user can be asked.
     pub(crate) fn new(session: &OpenedSession, turn: &str, client: &str, prompts: Option<PromptQueue>) -> Self {
         Self {
             session: session.uri.clone(),
@@ -99,22 +99,22 @@ impl TurnFollower {
         }
     }
 
-    /// The turn that is followed: the one that was asked for, or the one in which its answer goes on.
+    /// Returns the turn that is followed: the requested one, or the one that continues it.
     pub(crate) fn turn(&self) -> &str {
         &self.turn
     }
 
-    /// Whether our message still waits for its turn.
+    /// Returns whether our message is still in the queue.
     pub(crate) fn is_queued(&self) -> bool {
         self.queued_message.is_some()
     }
 
-    /// The chat that an answer belongs into.
+    /// Returns the chat that an answer belongs to.
     pub(crate) fn chat_for_answer(&self, answer: &StateAction) -> &str {
         self.sub_agents.chat_for_answer(answer).unwrap_or(&self.chat)
     }
 
-    /// Whether a line is awaited.
+    /// Returns whether a line is awaited.
     pub(crate) fn is_awaiting_line(&self) -> bool {
         self.prompts.as_ref().is_some_and(PromptQueue::is_awaiting_line)
     }
@@ -138,7 +138,7 @@ impl TurnFollower {
                 };
                 FollowerStep::Answer(left.into_iter().map(refusal).collect())
             }
-            // The first one asks politely, the second one does not wait.
+            // The first interrupt cancels the turn, the second one does not wait.
             FollowerInput::Interrupt if self.is_interrupted => FollowerStep::End(TurnEnd::Abandoned),
             FollowerInput::Interrupt => {
                 let asked = std::mem::replace(&mut self.is_interrupted, true) || self.is_output_closed;
@@ -185,7 +185,7 @@ impl TurnFollower {
         match &envelope.action {
             StateAction::ChatTurnComplete(action) if action.turn_id == self.turn => {
                 match continuation_turn(action) {
-                    // Somebody had a word with the agent; its answer goes on in another turn.
+                    // A client steered the agent; the response continues in another turn.
                     Some(next) => {
                         self.continue_in_turn(next);
                         FollowerStep::Wait
@@ -210,7 +210,7 @@ impl TurnFollower {
         turn.clone_into(&mut self.turn);
     }
 
-    /// What may concern a person.
+    /// Handles an envelope that may need the user.
     fn handle_prompt(&mut self, envelope: &ActionEnvelope) -> FollowerStep {
         let ours = self.is_ours(envelope);
         match self.prompts.as_mut().map_or(PromptStep::QueueFull, |asker| asker.handle_envelope(envelope, ours)) {
@@ -219,7 +219,7 @@ impl TurnFollower {
         }
     }
 
-    /// A sub-agent asks, or waits no longer.
+    /// Handles a sub-agent's request, or its end.
     fn handle_sub_agent(&mut self, news: SubAgentRequestChange) -> FollowerStep {
         match (news, self.prompts.as_mut()) {
             (SubAgentRequestChange::Resolved(call), asker) => {
@@ -248,7 +248,7 @@ impl TurnFollower {
         envelope.origin.as_ref().is_some_and(|origin| origin.client_id == self.client_id)
     }
 
-    /// Nobody is there to be asked: no, and why.
+    /// Denies a request because no person can be asked.
     fn denial(&self, call: &str) -> StateAction {
         StateAction::ChatToolCallConfirmed(ChatToolCallConfirmedAction {
             turn_id: self.sub_agents.turn_of_call(call).unwrap_or(&self.turn).to_owned(),
@@ -264,7 +264,7 @@ impl TurnFollower {
         })
     }
 
-    /// Only a refused message ends the wait: a refused cancel means that the turn's end is on its way.
+    /// Only a rejected message ends the wait: a rejected cancel means that the turn is ending anyway.
     fn handle_rejection(&mut self, envelope: &ActionEnvelope, reason: &str) -> FollowerStep {
         let ours = self.is_ours(envelope);
         match &envelope.action {
@@ -279,7 +279,7 @@ impl TurnFollower {
         }
     }
 
-    /// Who asked for the end is told that it came, however it came.
+    /// An interrupted turn counts as interrupted, however it ends.
     fn final_outcome(&self, end: TurnEnd) -> TurnEnd {
         if self.is_interrupted {
             TurnEnd::Interrupted
@@ -291,12 +291,12 @@ impl TurnFollower {
     }
 }
 
-/// The turn in which the answer goes on, where the host has split it.
+/// Returns the turn that continues the response, if the host has split the turn.
 fn continuation_turn(action: &ChatTurnCompleteAction) -> Option<&str> {
     action.meta.as_ref()?.get("hostler")?.get("continuedIn")?.as_str()
 }
 
-/// What follows from our person's word.
+/// Converts the user's step.
 fn to_follower_step(asked: Option<PromptStep>) -> FollowerStep {
     match asked {
         Some(PromptStep::Show(text)) => FollowerStep::Ask(text),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_our_turn_end_it() {
+    fn end_of_the_followed_turn_ends_following() {
         for (kind, end) in [("turnComplete", TurnEnd::Complete), ("turnCancelled", TurnEnd::Cancelled)] {
             assert_eq!(follower().handle(FollowerInput::Envelope(&end_of("t1", kind))), FollowerStep::End(end));
         }
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_other_turns_and_chats_do_not() {
+    fn ends_of_other_turns_and_chats_are_ignored() {
         assert_eq!(follower().handle(FollowerInput::Envelope(&end_of("t2", "turnComplete"))), FollowerStep::Wait);
         let mut elsewhere = end_of("t1", "turnComplete");
         elsewhere.channel = "ahp-chat://other".into();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_goes_on_in_another_turn_is_followed_there() {
+    fn split_turn_is_followed_into_its_continuation() {
         let mut follower = follower();
         let split = json!({ "type": "chat/turnComplete", "turnId": "t1", "duration": 1,
             "_meta": { "hostler": { "continuedIn": "t2" } } });
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_waits_is_followed_into_its_turn_or_out_of_the_queue() {
+    fn queued_message_is_followed_until_started_or_removed() {
         let waiting = || {
             let session =
                 OpenedSession { uri: "claude:/s".into(), chat: "ahp-chat://c".into(), has_running_turn: true };
@@ -403,14 +403,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_interrupt_cancels_and_the_second_does_not_wait() {
+    fn first_interrupt_cancels_and_second_abandons() {
         let mut follower = follower();
         assert_eq!(follower.handle(FollowerInput::Interrupt), FollowerStep::Cancel);
         assert_eq!(follower.handle(FollowerInput::Interrupt), FollowerStep::End(TurnEnd::Abandoned));
     }
 
     #[test]
-    fn an_interrupted_turn_is_interrupted_however_it_ends() {
+    fn interrupted_turn_reports_interrupted_for_every_end() {
         for kind in ["turnComplete", "turnCancelled", "error"] {
             let mut follower = follower();
             follower.handle(FollowerInput::Interrupt);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_went_away_cancels_once_and_quietly() {
+    fn closed_stdout_cancels_once_without_output() {
         let mut follower = follower();
         assert_eq!(follower.handle(FollowerInput::StdoutClosed), FollowerStep::Cancel);
         assert_eq!(follower.handle(FollowerInput::StdoutClosed), FollowerStep::Wait);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_message_ends_it_and_a_refused_cancel_does_not() {
+    fn rejected_message_ends_following_and_rejected_cancel_does_not() {
         let refused = |action: Value, client: &str| {
             let mut envelope = envelope("ahp-chat://c", action);
             envelope.rejection_reason = Some("busy".into());
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_person_can_answer_is_denied_and_what_needs_no_answer_is_not() {
+    fn pending_requests_are_denied_without_a_user_and_others_are_not() {
         let ready = |confirmed: Value| {
             let mut action = json!({ "type": "chat/toolCallReady", "turnId": "t1", "toolCallId": "c",
                 "invocationMessage": "Running" });
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sub_agent_asks_is_answered_in_its_own_chat() {
+    fn sub_agent_request_is_answered_in_its_own_chat() {
         let needed = |chat: &str| {
             let call = json!({ "status": "pending-confirmation", "toolCallId": "c", "toolName": "Bash",
                 "displayName": "Run command", "invocationMessage": "Running" });
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_cannot_be_created_ends_it() {
+    fn failed_session_creation_ends_following() {
         let action =
             json!({ "type": "session/creationFailed", "error": { "errorType": "agentMissing", "message": "no" } });
         let step = follower().handle(FollowerInput::Envelope(&envelope("claude:/s", action)));

@@ -1,4 +1,4 @@
-//! One turn, seen from a client: start it, follow it to its end, show it.
+//! Runs one turn as a client: starts it, follows it to its end and renders it.
 
 mod editor;
 mod follower;
@@ -32,17 +32,17 @@ pub(crate) use prompts::PromptQueue;
 pub(crate) use renderer::{TurnRenderer, tool_error_text, turn_end_result};
 pub(crate) use stdin_lines::StdinLines;
 
-/// The provider of new sessions; its id is the scheme of their URIs.
+/// Provider of new sessions; its id is the scheme of their URIs.
 pub(crate) const PROVIDER: &str = "claude";
-/// The configuration key that sessions keep the permission mode under.
+/// Configuration key of a session's permission mode.
 const PERMISSION_MODE_KEY: &str = "permissionMode";
 
-/// A session and the chat that its messages go to.
+/// Session and the chat that receives its messages.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenedSession {
     pub(crate) uri: String,
     pub(crate) chat: String,
-    /// A turn was running when we came: our message waits behind it.
+    /// Whether a turn was running at the start: our message is queued behind it.
     pub(crate) has_running_turn: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn create_session(
             channel: uri.clone(),
             meta: None,
             provider: Some(PROVIDER.to_owned()),
-            // Without the slash that tells a directory from a file: it is a plain path to the host.
+            // Without the trailing slash of a directory URL: the host expects a plain path.
             working_directories: Some(vec![trim_slash(directory.as_str())]),
             config,
             active_client: None,
@@ -72,7 +72,7 @@ pub(crate) async fn create_session(
     Ok(OpenedSession { uri, chat, has_running_turn: busy })
 }
 
-/// Subscribes to a session that is there. A permission mode changes it for this turn and those after.
+/// Subscribes to an existing session. A permission mode applies to this turn and later ones.
 pub(crate) async fn open_session(
     client: &Client,
     events: &mut mpsc::Receiver<HostEvent>,
@@ -95,29 +95,29 @@ fn trim_slash(uri: &str) -> String {
     }
 }
 
-/// Who is asked what waits for a person.
+/// User who answers prompts on the terminal.
 pub(crate) struct InteractiveUser<'a> {
-    /// What they type.
+    /// Typed lines.
     pub(crate) lines: StdinLines<'a>,
-    /// Where they change longer texts.
+    /// Editor for longer texts.
     pub(crate) editor: Option<TextEditor>,
 }
 
-/// Something to show while a turn is followed.
+/// Output while a turn is followed.
 #[derive(Debug)]
 pub(crate) enum TurnOutput<'a> {
-    /// An envelope of the session, and how the host wrote it.
+    /// Envelope of the session, parsed and as sent.
     Envelope(&'a ActionEnvelope, &'a RawValue),
-    /// A question to our person, to be answered on the same line.
+    /// Question for the user, answered on the same line.
     Prompt(&'a str),
 }
 
-/// A turn that was asked for.
+/// Requested turn.
 #[derive(Debug)]
 pub(crate) struct RunningTurn<'a> {
     client: &'a Client,
     session: &'a OpenedSession,
-    /// The turn's id, or the message's where it waits for a turn.
+    /// Id of the turn, or of the message while it is queued.
     id: String,
     started_at: Instant,
 }
@@ -160,8 +160,8 @@ impl<'a> RunningTurn<'a> {
         self.started_at
     }
 
-    /// Follows the turn to its end; `show` sees every envelope of the session. If nobody reads what is shown, the turn
-    /// is cancelled and the rest stays unseen. What waits for a person is asked of this one; without one it is refused.
+    /// Follows the turn to its end; `show` receives every envelope of the session. If stdout is closed, the turn is
+    /// cancelled and further output is dropped. Pending requests are put to the user; without one they are denied.
     pub(crate) async fn follow(
         &self,
         events: &mut mpsc::Receiver<HostEvent>,
@@ -172,12 +172,13 @@ impl<'a> RunningTurn<'a> {
         let asker = person.as_ref().map(|person| PromptQueue::new(&self.id, person.editor.is_some()));
         let mut follower = TurnFollower::new(self.session, &self.id, self.client.client_id(), asker);
         let mut read = true;
-        // While it is open the terminal is the editor's: nothing is shown or read, and Ctrl-C is meant for it.
+        // While the editor is open, the terminal belongs to it: nothing is printed or read, and Ctrl-C goes to the
+        // editor.
         let mut editing: Option<BoxFuture<'_, Result<String, String>>> = None;
         loop {
             let listened = follower.is_awaiting_line();
             let step = tokio::select! {
-                // A flood of events does not drown Ctrl-C.
+                // Biased, so that many events do not delay Ctrl-C.
                 biased;
                 signal = signals.next_stop_signal() => match signal {
                     Signal::Interrupt if editing.is_some() => FollowerStep::Wait,
@@ -194,7 +195,7 @@ impl<'a> RunningTurn<'a> {
                 event = events.recv(), if editing.is_none() => match event {
                     Some(HostEvent::Envelope { envelope, raw }) => {
                         let mine = envelope.channel == self.session.uri || envelope.channel == self.session.chat;
-                        // What another turn says while ours waits is none of our business.
+                        // Envelopes of another turn are not shown while ours is queued.
                         let mine = mine && (!follower.is_queued() || envelope.channel == self.session.uri);
                         let shown = if read && mine { show(TurnOutput::Envelope(&envelope, &raw)) } else { Ok(()) };
                         let step = follower.handle(FollowerInput::Envelope(&envelope));
@@ -221,7 +222,7 @@ impl<'a> RunningTurn<'a> {
                 FollowerStep::Wait => {}
                 FollowerStep::Cancel => self.cancel(&follower).await?,
                 FollowerStep::Ask(text) => {
-                    // What was typed before the question is no answer to it.
+                    // Input from before the question is not an answer to it.
                     if !listened {
                         discard_typed_input(&mut person);
                     }
@@ -272,7 +273,7 @@ fn discard_typed_input(person: &mut Option<InteractiveUser<'_>>) {
     }
 }
 
-/// What an open editor leaves.
+/// Waits for the result of an open editor.
 async fn wait_for_editor(editing: &mut Option<BoxFuture<'_, Result<String, String>>>) -> Result<String, String> {
     match editing {
         Some(editing) => editing.await,
@@ -283,7 +284,7 @@ async fn wait_for_editor(editing: &mut Option<BoxFuture<'_, Result<String, Strin
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_folder_is_named_like_a_path() {
+    fn working_directory_is_sent_without_trailing_slash() {
         assert_eq!(super::trim_slash("file:///home/ada/"), "file:///home/ada");
         assert_eq!(super::trim_slash("file:///"), "file:///");
     }

@@ -1,7 +1,7 @@
-//! What waits for a person, on a terminal: one matter after the other, a function over envelopes and lines.
+//! Queue of prompts for the user on a terminal, one at a time: a pure function over envelopes and lines.
 //!
-//! The first answer wins, wherever it is given: a matter that somebody else has settled is withdrawn. Whoever was just
-//! about to answer it must not answer the next one by mistake, so that one is shown after another Enter.
+//! The first answer wins, from any client: a prompt that another client has answered is withdrawn. So that a
+//! half-typed answer does not reach the next prompt by mistake, the next one is shown after another Enter.
 
 mod input_form;
 mod tool_approval;
@@ -15,36 +15,36 @@ use self::input_form::InputFormPrompt;
 use self::tool_approval::ToolApprovalPrompt;
 use crate::escape_text::escape_invisible_line;
 
-/// More matters at once than a person can keep in mind; what comes on top is answered as if nobody were there.
+/// Maximum number of waiting prompts; further ones are answered as without a user.
 const MAX_PENDING_PROMPTS: usize = 32;
 
 const ANSWERED_ELSEWHERE_TEXT: &str = "\nSomebody else has answered.\n";
 const NEXT_QUESTION_TEXT: &str = "Press Enter for the next question. ";
 
-/// What follows from an envelope or a line.
+/// Step that follows from an envelope or a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PromptStep {
     Wait,
-    /// Show this text; a line is awaited if [`Asker::listens`].
+    /// Show this text; a line is awaited if [`PromptQueue::is_awaiting_line`].
     Show(String),
-    /// Dispatch this.
+    /// Dispatch this action.
     Answer(Box<StateAction>),
-    /// Open this in the person's editor; [`Asker::edited`] hears what has become of it.
+    /// Open this in the user's editor; [`PromptQueue::handle_edited`] receives the result.
     Edit(String),
-    /// There are too many matters for this one.
+    /// The queue is full.
     QueueFull,
 }
 
-/// What nobody has answered, by its id.
+/// Unanswered prompt, by its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UnansweredPrompt {
     Call(String),
     Form(String),
 }
 
-/// What a line means to a matter.
+/// Effect of a line on a prompt.
 enum LineOutcome {
-    /// Show this and read on.
+    /// Show this and read another line.
     Reprompt(String),
     /// Open this in an editor.
     Edit(String),
@@ -61,19 +61,19 @@ enum PromptStage {
     /// Waits for an Enter that belongs to no question.
     AwaitingEnter,
     AwaitingAnswer,
-    /// The answer is on its way to the host.
+    /// The answer is sent to the host and not confirmed yet.
     AnswerSent,
 }
 
-/// The matters of one turn. The first one is the one that is shown.
+/// Prompts of one turn. The first one is shown.
 pub(crate) struct PromptQueue {
     turn: String,
     prompts: VecDeque<PendingPrompt>,
     stage: PromptStage,
-    /// A question was withdrawn while somebody may have been typing.
+    /// A question was withdrawn while the user may have been typing.
     was_question_withdrawn: bool,
     tool_names: HashMap<String, String>,
-    /// Whether the person has an editor.
+    /// Whether the user has an editor.
     has_editor: bool,
 }
 
@@ -114,7 +114,7 @@ impl PendingPrompt {
 }
 
 impl PromptQueue {
-    /// What is asked from now on belongs to another turn.
+    /// Assigns later prompts to another turn.
     pub(crate) fn set_turn(&mut self, turn: &str) {
         turn.clone_into(&mut self.turn);
     }
@@ -131,12 +131,12 @@ impl PromptQueue {
         }
     }
 
-    /// Whether a line is awaited.
+    /// Returns whether a line is awaited.
     pub(crate) fn is_awaiting_line(&self) -> bool {
         matches!(self.stage, PromptStage::AwaitingAnswer | PromptStage::AwaitingEnter)
     }
 
-    /// An envelope of the turn's chat.
+    /// Handles an envelope of the turn's chat.
     pub(crate) fn handle_envelope(&mut self, envelope: &ActionEnvelope, ours: bool) -> PromptStep {
         if let Some(reason) = &envelope.rejection_reason {
             return if ours { self.handle_rejection(&envelope.action, reason) } else { PromptStep::Wait };
@@ -157,18 +157,18 @@ impl PromptQueue {
         }
     }
 
-    /// A call of a sub-agent waits.
+    /// Adds a pending call of a sub-agent.
     pub(crate) fn add_sub_agent_call(&mut self, tool: &str, call: &ChatToolCallReadyAction) -> PromptStep {
         let name = format!("A sub-agent: {}", escape_invisible_line(tool));
         self.add(PendingPrompt::Call(ToolApprovalPrompt::new(&name, call, self.has_editor)))
     }
 
-    /// A call of a sub-agent waits no longer.
+    /// Removes a call of a sub-agent that is no longer pending.
     pub(crate) fn resolve_call(&mut self, call: &str) -> PromptStep {
         self.resolve(call)
     }
 
-    /// A line that was typed.
+    /// Handles a typed line.
     pub(crate) fn handle_line(&mut self, line: &str) -> PromptStep {
         self.was_question_withdrawn = false;
         match (&self.stage, self.prompts.front_mut()) {
@@ -181,7 +181,7 @@ impl PromptQueue {
         }
     }
 
-    /// What has become of a text in the person's editor, or why nothing has.
+    /// Handles the editor's result, or why there is none.
     pub(crate) fn handle_edited(&mut self, edited: Result<String, String>) -> PromptStep {
         match (&self.stage, self.prompts.front_mut()) {
             (PromptStage::AwaitingAnswer, Some(PendingPrompt::Call(call))) => {
@@ -203,7 +203,7 @@ impl PromptQueue {
         }
     }
 
-    /// What waits, when nobody can be asked any more.
+    /// Returns the waiting prompts, when no user can be asked any more.
     pub(crate) fn take_unanswered(&mut self) -> Vec<UnansweredPrompt> {
         self.stage = PromptStage::Idle;
         let unanswered = |matter: PendingPrompt| match matter {
@@ -215,7 +215,7 @@ impl PromptQueue {
 
     fn add(&mut self, matter: PendingPrompt) -> PromptStep {
         if let Some(at) = self.prompts.iter().position(|known| known.id() == matter.id()) {
-            // The host has reworded it.
+            // The host has changed the request.
             if let Some(known) = self.prompts.get_mut(at) {
                 *known = matter;
             }
@@ -289,7 +289,7 @@ impl PromptQueue {
     }
 }
 
-/// What an action settles.
+/// Returns the id of the request that an action settles.
 fn settled(action: &StateAction) -> Option<&str> {
     match action {
         StateAction::ChatToolCallReady(action) if action.confirmed.is_some() => Some(&action.tool_call_id),
@@ -300,7 +300,7 @@ fn settled(action: &StateAction) -> Option<&str> {
     }
 }
 
-/// The number of an option, from 1, if the line is one.
+/// Parses the number of an option, from 1.
 fn parse_option_number(line: &str, options: usize) -> Option<usize> {
     line.parse::<usize>().ok().filter(|number| (1..=options).contains(number)).map(|number| number - 1)
 }

@@ -1,4 +1,4 @@
-//! A turn as text: the answer on stdout, what happens around it on stderr.
+//! Renders a turn as text: the response on stdout, tool calls and notices on stderr.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,16 +13,16 @@ use crate::progress::Spinner;
 
 use super::TurnEnd;
 
-/// Shows a turn's envelopes as they come.
+/// Renders a turn's envelopes as they arrive.
 pub(crate) struct TurnRenderer {
     spinner: Spinner,
-    /// What was written to stdout last, if anything.
+    /// Kind of the last output on stdout, if any.
     last_output: Option<OutputKind>,
     at_line_start: bool,
     tools: HashMap<String, ToolCallDisplay>,
 }
 
-/// Whose words they are.
+/// Kind of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutputKind {
     Answer,
@@ -39,7 +39,7 @@ impl TurnRenderer {
         Self { spinner, last_output: None, at_line_start: true, tools: HashMap::new() }
     }
 
-    /// Shows one envelope.
+    /// Renders one envelope.
     pub(crate) fn show(&mut self, envelope: &ActionEnvelope, console: &mut Console) -> io::Result<()> {
         if envelope.rejection_reason.is_some() {
             return Ok(());
@@ -67,13 +67,13 @@ impl TurnRenderer {
         }
     }
 
-    /// Shows a question that does not run into the answer on the same screen.
+    /// Prints a question on a line of its own.
     pub(crate) fn show_prompt(&mut self, text: &str, console: &mut Console) {
         self.break_line(console);
         console.write_prompt(text);
     }
 
-    /// Finishes the text: on a terminal the prompt stands on its own line.
+    /// Ends the text with a line break on a terminal, so that the shell prompt starts on its own line.
     pub(crate) fn finish(&mut self, console: &mut Console) -> io::Result<()> {
         self.spinner.clear();
         if self.at_line_start || !console.out_is_terminal() {
@@ -83,7 +83,7 @@ impl TurnRenderer {
         console.write_out("\n")
     }
 
-    /// A new part stands apart from the one before.
+    /// Separates a new part from the one before.
     fn begin_part(&mut self, voice: OutputKind, content: &str, console: &mut Console) -> io::Result<()> {
         if voice == OutputKind::Reasoning && !console.out_is_terminal() {
             return Ok(());
@@ -98,7 +98,7 @@ impl TurnRenderer {
     fn write(&mut self, voice: OutputKind, text: &str, console: &mut Console) -> io::Result<()> {
         let style = match voice {
             OutputKind::Answer => TextStyle::Plain,
-            // Thoughts are for people; a program that reads the answer gets the answer alone.
+            // Reasoning is for people; a program that reads stdout gets the response alone.
             OutputKind::Reasoning if !console.out_is_terminal() => return Ok(()),
             OutputKind::Reasoning => TextStyle::Dim,
         };
@@ -136,7 +136,7 @@ impl TurnRenderer {
         }
     }
 
-    /// One line per call, the first time that it is known what it does.
+    /// Prints one line per call, when its description is first known.
     fn print_tool_call(&mut self, id: &str, what: &str, console: &mut Console) {
         let Some(tool) = self.tools.get_mut(id) else {
             return;
@@ -157,7 +157,7 @@ impl TurnRenderer {
         self.print_line(&text, TextStyle::Dim, console);
     }
 
-    /// A line on stderr that does not run into the answer on the same screen.
+    /// Prints a line on stderr that does not run into the response on the same terminal.
     fn print_line(&mut self, text: &str, style: TextStyle, console: &mut Console) {
         self.break_line(console);
         console.write_note(text, style);
@@ -176,7 +176,7 @@ pub(crate) fn tool_error_text(error: Option<&serde_json::Value>) -> Option<&str>
     error.as_str().or_else(|| error.get("message")?.as_str())
 }
 
-/// What a turn's end means for the command: a failure says why and what to do.
+/// Converts a turn's end to the command's result: a failure explains why and what to do.
 pub(crate) fn turn_end_result(end: TurnEnd) -> Result<(), CommandFailure> {
     match end {
         TurnEnd::Complete | TurnEnd::OutputClosed => Ok(()),
@@ -212,7 +212,7 @@ fn turn_error_failure(error: &ErrorInfo) -> CommandFailure {
         }
     }
     let mut text = text.trim_end().to_owned();
-    // The sentence may have said it already.
+    // The error may already contain the hint.
     let said = ["HOSTLER_UPSTREAM_KEY", "hostler agents"].iter().any(|way| error.message.contains(way));
     if !hint.is_empty() && !said {
         text.push('\n');
@@ -221,7 +221,7 @@ fn turn_error_failure(error: &ErrorInfo) -> CommandFailure {
     CommandFailure::new(exit, text)
 }
 
-/// The end of the agent's stderr, where the host gave it.
+/// Returns the end of the agent's stderr, if the host sent it.
 fn stderr_tail(error: &ErrorInfo) -> Option<&str> {
     let of_meta = error.meta.as_ref().and_then(|meta| meta.get("hostler")?.get("stderr")?.as_str());
     of_meta.or(error.stack.as_deref()).filter(|text| !text.trim().is_empty())

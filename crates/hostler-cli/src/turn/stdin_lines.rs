@@ -1,13 +1,13 @@
-//! What a person types while a turn runs.
+//! Lines typed on stdin while a turn runs.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// A line that is longer was not typed by a person.
+/// Maximum length of a typed line.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// The lines that somebody types. A read that is given up loses nothing.
+/// Typed lines. Cancelling a read loses nothing.
 pub(crate) struct StdinLines<'a> {
     stdin: &'a mut (dyn AsyncRead + Send + Unpin),
     buffered: Vec<u8>,
@@ -18,13 +18,13 @@ impl<'a> StdinLines<'a> {
         Self { stdin, buffered: Vec::new() }
     }
 
-    /// Forgets what was typed up to now.
+    /// Discards input that was typed so far.
     pub(crate) fn discard(&mut self) {
         self.buffered.clear();
         crate::terminal_mode::discard_typed_input();
     }
 
-    /// The next line; nothing at the end of the input.
+    /// Returns the next line; `None` at the end of the input.
     pub(crate) async fn next_line(&mut self) -> io::Result<Option<String>> {
         loop {
             if let Some(end) = self.buffered.iter().position(|byte| *byte == b'\n') {

@@ -1,15 +1,16 @@
-//! Sub-agents ask in chats of their own. We hear of it from the session, and answer there.
+//! Requests of sub-agents. A sub-agent asks in a chat of its own; the session announces the request, and the answer
+//! goes to that chat.
 
 use std::collections::{HashMap, HashSet};
 
 use ahp_types::actions::{ChatToolCallReadyAction, StateAction};
 use ahp_types::state::{SessionInputRequest, ToolCallConfirmationState, ToolCallPendingConfirmationState};
 
-/// What sub-agents wait for, by their calls.
+/// Pending requests of sub-agents, by call.
 #[derive(Debug, Default)]
 pub(super) struct SubAgentRequests {
     pending: HashMap<String, SubAgentRequest>,
-    /// Those that began while we followed our turn: what others ask is for others.
+    /// Sub-agent chats that started during our turn: other requests are for other clients.
     own_chats: HashSet<String>,
 }
 
@@ -17,21 +18,21 @@ pub(super) struct SubAgentRequests {
 struct SubAgentRequest {
     chat: String,
     turn: String,
-    /// The session's name for it.
+    /// Id of the request in the session.
     request_id: String,
 }
 
-/// What the session says about sub-agents.
+/// Change of the pending requests.
 #[derive(Debug)]
 pub(super) enum SubAgentRequestChange {
-    /// A call waits, by this tool.
+    /// A call of this tool is pending.
     Requested(String, Box<ChatToolCallReadyAction>),
-    /// A call waits no longer.
+    /// A call is no longer pending.
     Resolved(String),
 }
 
 impl SubAgentRequests {
-    /// An action of the session whose own chat is given.
+    /// Handles an action of the session; `own` is the session's own chat.
     pub(super) fn handle_action(&mut self, own: &str, action: &StateAction) -> Option<SubAgentRequestChange> {
         match action {
             StateAction::SessionChatAdded(added) => {
@@ -65,19 +66,19 @@ impl SubAgentRequests {
         }
     }
 
-    /// The chat that an answer belongs into, if it is a sub-agent's.
+    /// Returns the chat that an answer belongs to, if it is a sub-agent's.
     pub(super) fn chat_for_answer(&self, answer: &StateAction) -> Option<&str> {
         let StateAction::ChatToolCallConfirmed(action) = answer else { return None };
         self.pending.get(&action.tool_call_id).map(|place| place.chat.as_str())
     }
 
-    /// The turn of a sub-agent's call.
+    /// Returns the turn of a sub-agent's call.
     pub(super) fn turn_of_call(&self, call: &str) -> Option<&str> {
         self.pending.get(call).map(|place| place.turn.as_str())
     }
 }
 
-/// The call as its own chat tells of it.
+/// Converts the call to the action of its own chat.
 fn to_ready_action(turn: &str, call: &ToolCallPendingConfirmationState) -> ChatToolCallReadyAction {
     ChatToolCallReadyAction {
         turn_id: turn.to_owned(),

@@ -1,3 +1,5 @@
+//! `hostler doctor`: checks agent, directories, disk space and upstreams, and changes nothing.
+
 mod upstreams;
 
 use std::path::Path;
@@ -13,12 +15,12 @@ use crate::ports::{ClaudeChoice, DoctorFinding, FindingSeverity, Wiring};
 use crate::settings::{Settings, TokenChoice};
 use crate::state::{HostEndpoint, StateDir, read_token};
 
-/// Below this a managed install does not fit.
+/// Free space below which a managed install does not fit.
 const LOW_DISK_BYTES: u64 = 1 << 30;
-/// Below this the journal is in danger.
+/// Free space below which the journal may fail to write.
 const CRITICAL_DISK_BYTES: u64 = 64 << 20;
 
-/// A finding and the check that it is from.
+/// Finding and the check that produced it.
 #[derive(Debug, Serialize)]
 struct CheckFinding {
     check: String,
@@ -79,7 +81,7 @@ fn print_report(report: &[CheckFinding], console: &mut Console) -> Result<(), Co
     Ok(())
 }
 
-/// Whether the agent that the settings choose is there.
+/// Checks whether the agent that the settings select is installed.
 fn check_agent(wiring: &Wiring, settings: &Settings) -> Vec<DoctorFinding> {
     let wanted = match &settings.claude {
         ClaudeChoice::Path(path) if path.is_file() => {
@@ -134,7 +136,7 @@ fn check_programs(wiring: &Wiring) -> Vec<DoctorFinding> {
     ]
 }
 
-/// Whether a directory can be used, without making it.
+/// Checks whether a directory can be used, without creating it.
 fn check_writable(what: &str, path: &Path, setting: &str) -> DoctorFinding {
     let shown = path.display();
     let fix = format!("Make it writable for you, or choose another one ({setting}).");
@@ -182,8 +184,8 @@ fn check_host(settings: &Settings) -> DoctorFinding {
 fn check_disk(path: &Path) -> DoctorFinding {
     let shown = path.display();
     let free = nearest_existing_ancestor(path).and_then(|path| statvfs(path).ok());
-    // Their types differ between systems.
-    #[expect(clippy::useless_conversion, reason = "not useless everywhere")]
+    // The types differ between systems.
+    #[expect(clippy::useless_conversion, reason = "the types differ between systems")]
     let free = free.map(|stat| u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())));
     match free {
         None => DoctorFinding::warning(format!("The free space at {shown} is not known."), "Look at the disk."),
@@ -201,7 +203,7 @@ fn format_free_space(bytes: u64) -> String {
     format!("{} MiB are free", bytes >> 20)
 }
 
-/// The path itself, or the nearest directory above it that exists.
+/// Returns the path itself, or its nearest existing ancestor.
 fn nearest_existing_ancestor(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| path.exists())
 }

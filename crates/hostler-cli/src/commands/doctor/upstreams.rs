@@ -1,4 +1,5 @@
-//! What `doctor` says about each upstream: what it is, where, and where its credential is, never what it is.
+//! `doctor` checks of each upstream: kind, address, and the location of its credential, never the credential
+//! itself.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -20,7 +21,7 @@ pub(super) async fn check_upstreams(wiring: &Wiring, settings: &Settings) -> Vec
 }
 
 async fn check_upstream(spec: &UpstreamSpec, is_default: bool, wiring: &Wiring, settings: &Settings) -> DoctorFinding {
-    // Where there is only one, nobody asks which is the default.
+    // The default is marked only if there are several upstreams.
     let who = describe_upstream(spec, is_default && settings.gateway.upstreams.len() > 1);
     let what = if spec.kind() == UpstreamKind::Copilot { "GitHub token" } else { "key" };
     let fix = || {
@@ -58,7 +59,7 @@ async fn check_upstream(spec: &UpstreamSpec, is_default: bool, wiring: &Wiring, 
     }
 }
 
-/// Whether a file can be read, and by whom else.
+/// Checks whether a file can be read, and whether other users can read it.
 fn check_credential_file(who: &str, what: &str, path: &Path) -> DoctorFinding {
     let shown = path.display();
     let about = match std::fs::File::open(path).and_then(|file| file.metadata()) {
@@ -78,7 +79,7 @@ fn check_credential_file(who: &str, what: &str, path: &Path) -> DoctorFinding {
     DoctorFinding::ok(format!("{who} has a {what}, in {shown}."))
 }
 
-/// Only the host of an address is shown: the rest may hold a password.
+/// Describes an upstream. Only the host of its address is shown: the rest may contain a password.
 fn describe_upstream(spec: &UpstreamSpec, say_default: bool) -> String {
     let kind = spec.kind().as_str();
     let url = match &spec.settings {

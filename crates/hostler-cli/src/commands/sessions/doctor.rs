@@ -1,4 +1,4 @@
-//! `hostler sessions doctor`: what is wrong with the agents' own records.
+//! `hostler sessions doctor`: prints problems of the agents' transcripts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::environment::HostEnvironment;
 use crate::exit::{CommandFailure, Exit};
 use crate::host::HostConnection;
 
-/// After so long people are told why nothing happens.
+/// Delay before a notice explains the wait.
 const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +63,7 @@ pub(super) async fn check_transcripts(
     Err(CommandFailure::new(Exit::Failed, if json { String::new() } else { summary }))
 }
 
-/// What it is about, and what is wrong.
+/// Formats the subject and the problem of a finding.
 fn format_finding(finding: &TranscriptFinding, home: &Path) -> String {
     let path = finding.path.as_ref().map(|path| table::abbreviate_home(Path::new(path), home));
     let subject = match (&finding.session, path) {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_it_is_about_and_what_is_wrong() {
+    fn finding_line_names_subject_and_problem() {
         let home = Path::new("/home/me");
         let say = |session, path| format_finding(&finding(session, path), home);
         assert_eq!(say(Some("claude:/1"), None), "claude:/1: it is torn");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_counts() {
+    fn summary_line_counts_findings() {
         let of = |conversations, found: usize, more| {
             let findings = (0..found).map(|_| finding(None, Some("/p"))).collect();
             format_summary(&TranscriptCheckup { conversations, findings, omitted: more })

@@ -1,4 +1,4 @@
-//! `hostler sessions`: what the host keeps, for people and scripts.
+//! `hostler sessions`: lists, prints, changes, exports and deletes sessions.
 
 mod doctor;
 mod search;
@@ -22,10 +22,10 @@ use crate::ports::Wiring;
 use crate::session_lookup;
 use crate::settings::Settings;
 
-/// An answer to a question is shorter than this.
+/// Maximum length of an answer to a question.
 const MAX_ANSWER_BYTES: u64 = 1024;
 
-/// Lists, shows and tidies sessions.
+/// Runs `hostler sessions`.
 pub(crate) async fn run_sessions_command(
     command: &SessionsCommand,
     wiring: &Wiring,
@@ -42,7 +42,7 @@ pub(crate) async fn run_sessions_command(
     outcome.map(|()| Exit::Done)
 }
 
-/// What is wrong without asking anybody.
+/// Checks arguments before a host is contacted.
 fn check_arguments(command: &SessionsCommand, environment: &HostEnvironment) -> Result<(), CommandFailure> {
     match command {
         SessionsCommand::Delete { yes: false, .. } if !is_interactive(environment) => {
@@ -58,7 +58,7 @@ fn check_arguments(command: &SessionsCommand, environment: &HostEnvironment) -> 
     }
 }
 
-/// Whether a person can be asked.
+/// Returns whether the command can ask questions on a terminal.
 pub(super) fn is_interactive(environment: &HostEnvironment) -> bool {
     environment.stdin_is_terminal && environment.stderr_is_terminal
 }
@@ -103,7 +103,7 @@ async fn execute(
     }
 }
 
-/// Which sessions are listed.
+/// Selects the sessions to list.
 struct SessionFilter<'a> {
     all: bool,
     tag: Option<&'a str>,
@@ -148,7 +148,7 @@ async fn list_sessions(
     Ok(())
 }
 
-/// A session and its chat, as the host keeps them.
+/// Session and its chat in JSON output.
 #[derive(Serialize)]
 struct SessionJson<'a> {
     resource: &'a str,
@@ -183,7 +183,7 @@ async fn show_session(
     Ok(())
 }
 
-/// Changes a session and waits until the host has taken it.
+/// Changes a session and waits until the host has accepted the change.
 async fn update_session(
     wanted: &str,
     action: StateAction,
@@ -220,7 +220,7 @@ fn session_tag(session: &SessionSummary) -> Option<&str> {
     session.meta.as_ref()?.get("hostler")?.get("tag")?.as_str()
 }
 
-/// Each entry is a line, as the host wrote it.
+/// Writes each entry as a line, as the host sent it.
 async fn export_audit_log(wanted: &str, host: &HostConnection, io: &mut Io) -> Result<(), CommandFailure> {
     let client = &host.client;
     let session = io.signals.run_or_interrupt(session_lookup::find_session(client, wanted)).await??.resource;
@@ -230,7 +230,7 @@ async fn export_audit_log(wanted: &str, host: &HostConnection, io: &mut Io) -> R
         for entry in &page.items {
             io.console.write_out_untrusted(&format!("{}\n", entry.get()), TextStyle::Plain)?;
         }
-        // A host that sends the same page for ever is not followed.
+        // Stops if the host repeats the same page.
         after = page.next_cursor.filter(|next| *next > from);
     }
     Ok(())
@@ -254,7 +254,7 @@ async fn remove_images(wanted: &str, all: bool, host: &HostConnection, io: &mut 
     Ok(())
 }
 
-/// All are found before one is removed.
+/// Finds all sessions before it deletes the first.
 async fn delete_sessions(
     wanted: &[String],
     yes: bool,
@@ -292,7 +292,7 @@ async fn delete_sessions(
     Ok(())
 }
 
-/// Reads one line; what is not a yes is a no.
+/// Reads one line; everything but a yes is a no.
 pub(super) async fn read_confirmation(stdin: &mut (impl AsyncRead + Unpin)) -> std::io::Result<bool> {
     let mut line = Vec::new();
     let mut stdin = stdin.take(MAX_ANSWER_BYTES);
@@ -307,7 +307,7 @@ pub(super) async fn read_confirmation(stdin: &mut (impl AsyncRead + Unpin)) -> s
     Ok(answer == "y" || answer == "yes")
 }
 
-/// An answer that is newer, or older, than what this command knows.
+/// Failure for an answer that is newer or older than this command.
 fn unexpected_response(error: &serde_json::Error) -> CommandFailure {
     CommandFailure::new(Exit::Failed, format!("The host's answer was not understood: {}.", redact_json_error(error)))
 }
@@ -318,7 +318,7 @@ pub(super) fn print_json(value: &impl Serialize, io: &mut Io) -> Result<(), Comm
     Ok(())
 }
 
-/// How a session is called in a sentence.
+/// Formats a session's name for a sentence.
 fn describe_session(session: &SessionSummary) -> String {
     match to_one_line(&session.title) {
         title if title.is_empty() => to_one_line(&session.resource),

@@ -1,4 +1,4 @@
-//! `hostler sessions search`: words of all sessions, found again.
+//! `hostler sessions search`: full-text search over all sessions.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::environment::HostEnvironment;
 use crate::exit::{CommandFailure, Exit};
 use crate::host::HostConnection;
 
-/// How many results are asked for at a time.
+/// Results per request.
 const SEARCH_PAGE_SIZE: u32 = 100;
 
-/// After so long people are told why nothing happens.
+/// Delay before a notice explains the wait.
 const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
-/// A session in which something was found.
+/// Session with matches.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SessionSearchResult {
@@ -30,7 +30,7 @@ struct SessionSearchResult {
     title: String,
     workspace: Option<String>,
     modified_at_ms: i64,
-    /// Said where it is not.
+    /// Present if the session is not in the list.
     #[serde(rename = "listed")]
     is_listed: Option<bool>,
     #[serde(rename = "matching")]
@@ -42,7 +42,7 @@ struct SessionSearchResult {
 struct SearchSnippet {
     kind: String,
     snippet: String,
-    /// In UTF-16 code units.
+    /// Ranges in UTF-16 code units.
     matches: Vec<[usize; 2]>,
 }
 
@@ -78,12 +78,12 @@ pub(super) async fn search_sessions(
     Ok(())
 }
 
-/// The results, as the host sends them, and what is missing.
+/// Results as the host sent them, and what is missing.
 struct SearchOutcome {
     items: Vec<Box<RawValue>>,
-    /// How many sessions are not read yet.
+    /// Sessions that are not indexed yet.
     pending: usize,
-    /// Why something cannot be read.
+    /// Why something cannot be indexed.
     problem: Option<String>,
 }
 
@@ -117,14 +117,14 @@ async fn collect_results(
     }
 }
 
-/// The query with what the options say.
+/// Combines the query with the options.
 fn build_query(args: &SearchArgs, working_directory: &Path) -> String {
     let words: Vec<&str> = args.query.iter().map(|word| word.expose().as_str()).collect();
     let mut query = words.join(" ");
     let mut filter = |name: &str, value: &str| query.push_str(&format!(" {name}:\"{}\"", value.replace('"', " ")));
     if let Some(workspace) = &args.workspace {
         let path = working_directory.join(workspace);
-        // What is no directory here is a part of a directory's name.
+        // A path that is not a directory is matched as a part of directory names.
         let directory = path.canonicalize().ok().filter(|path| path.is_dir());
         filter("workspace", &directory.as_deref().unwrap_or(workspace).display().to_string());
     }
@@ -164,7 +164,7 @@ fn print_result(item: &RawValue, environment: &HostEnvironment, io: &mut Io) -> 
     Ok(())
 }
 
-/// A snippet in pieces, and which of them are matches.
+/// Splits a snippet into pieces, each marked as match or other text.
 fn split_snippet(hit: &SearchSnippet) -> Vec<(String, bool)> {
     let units: Vec<u16> = hit.snippet.encode_utf16().collect();
     let mut pieces = Vec::new();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snippet_is_cut_where_its_matches_are_whatever_a_host_says() {
+    fn snippet_is_split_at_matches_and_invalid_ranges_are_ignored() {
         assert_eq!(cut("a 😀 bé c", &[[5, 7]]), ["a 😀 ", "[bé]", " c"]);
         assert_eq!(cut("abc", &[]), ["abc"]);
         assert_eq!(cut("abc", &[[0, 3]]), ["[abc]"]);

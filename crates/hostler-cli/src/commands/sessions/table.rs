@@ -1,4 +1,4 @@
-//! Sessions as rows and lines: functions over values, the clock and the width included.
+//! Formats sessions as table rows and headings: pure functions; time and terminal width are arguments.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use crate::session_lookup::{self, working_directory};
 
 use super::has_status;
 
-/// The directory's share of what the fixed columns leave, in percent.
+/// Share of the directory column in the space beside the fixed columns, in percent.
 const DIRECTORY_WIDTH_PERCENT: usize = 40;
-/// No column of text is cut below this.
+/// Minimum width of a text column.
 const MIN_TEXT_COLUMN_WIDTH: usize = 8;
 const COLUMN_GAP: &str = "  ";
 const ELLIPSIS: char = '…';
 const UNREAD_MARK: char = '●';
 
-/// One session, as text: id, status, age, directory, title.
+/// Session as text: id, status, age, directory, title.
 pub(super) type SessionTableRow = [String; 5];
 
-/// The rows of sessions, in their order.
+/// Returns the rows of sessions, in their order.
 pub(super) fn session_rows(sessions: &[SessionSummary], home: &Path, now: Timestamp) -> Vec<SessionTableRow> {
     let row = |(session, id): (&SessionSummary, String)| {
         let mark = if has_status(session.status, SessionStatus::IsRead) { ' ' } else { UNREAD_MARK };
@@ -38,7 +38,7 @@ pub(super) fn session_rows(sessions: &[SessionSummary], home: &Path, now: Timest
     sessions.iter().zip(session_lookup::short_ids(sessions)).map(row).collect()
 }
 
-/// The header and the rows as lines; no wider than the terminal, where there is one.
+/// Returns header and rows as lines that fit the terminal, if there is one.
 pub(super) fn format_table(rows: &[SessionTableRow], columns: Option<usize>) -> Vec<String> {
     let header = ["ID", "  STATUS", "CHANGED", "DIRECTORY", "TITLE"].map(str::to_owned);
     let all: Vec<&SessionTableRow> = std::iter::once(&header).chain(rows).collect();
@@ -51,7 +51,7 @@ pub(super) fn format_table(rows: &[SessionTableRow], columns: Option<usize>) -> 
     if let Some(columns) = columns {
         let [id, status, age, directory, title] = &mut widths;
         let rest = columns.saturating_sub(*id + *status + *age + 4 * COLUMN_GAP.len());
-        // What the title does not need is the directory's.
+        // The directory gets the space that the title does not need.
         let share = (rest * DIRECTORY_WIDTH_PERCENT / 100).max(rest.saturating_sub(*title)).max(MIN_TEXT_COLUMN_WIDTH);
         *directory = share.min(*directory);
         *title = rest.saturating_sub(*directory).max(MIN_TEXT_COLUMN_WIDTH).min(*title);
@@ -65,14 +65,14 @@ fn format_row([id, status, age, directory, title]: &SessionTableRow, widths: [us
         pad_to_width(id.clone(), id_width),
         pad_to_width(status.clone(), status_width),
         pad_to_width(age.clone(), age_width),
-        // The end of a path says more than its beginning.
+        // Paths are truncated at the start because their end is more specific.
         pad_to_width(truncate_start(directory, directory_width), directory_width),
         truncate_end(title, title_width),
     ];
     cells.join(COLUMN_GAP).trim_end().to_owned()
 }
 
-/// What stands above a session that is shown.
+/// Returns the heading of a session that is shown.
 pub(super) fn format_heading(session: &SessionSummary, home: &Path) -> String {
     let facts =
         [to_one_line(&session.resource), status_label(session.status).to_owned(), format_directory(session, home)];
@@ -97,7 +97,7 @@ fn status_label(status: u32) -> &'static str {
     }
 }
 
-/// How long ago, or the day where that says more.
+/// Formats the age, or the date for old sessions.
 pub(super) fn format_age(at: &str, now: Timestamp) -> String {
     let Ok(at) = at.parse::<Timestamp>() else {
         return "?".to_owned();
@@ -112,7 +112,7 @@ pub(super) fn format_age(at: &str, now: Timestamp) -> String {
     }
 }
 
-/// The first working directory, as a person would write it.
+/// Formats the first working directory.
 fn format_directory(session: &SessionSummary, home: &Path) -> String {
     let Some(uri) = session.working_directories.as_ref().and_then(|directories| directories.first()) else {
         return String::new();
@@ -123,9 +123,9 @@ fn format_directory(session: &SessionSummary, home: &Path) -> String {
     abbreviate_home(&path, home)
 }
 
-/// A path as a person would write it.
+/// Formats a path with `~` for the home directory.
 pub(super) fn abbreviate_home(path: &Path, home: &Path) -> String {
-    // A home of `/` would make everything a part of it.
+    // With `/` as home, every path would be inside it.
     match path.strip_prefix(home) {
         Ok(rest) if home.parent().is_some() && rest.as_os_str().is_empty() => "~".to_owned(),
         Ok(rest) if home.parent().is_some() => to_one_line(&format!("~/{}", rest.display())),
@@ -156,7 +156,7 @@ fn truncate_start(text: &str, width: usize) -> String {
     kept.into_iter().rev().collect()
 }
 
-/// As many characters as leave room for the mark of the cut.
+/// Takes the characters that fit, leaving room for the ellipsis.
 fn take_fitting(chars: impl Iterator<Item = char>, width: usize) -> Vec<char> {
     let mut room = width.saturating_sub(1);
     let fits = |c: &char| match room.checked_sub(c.width().unwrap_or(0)) {

@@ -27,7 +27,7 @@ fn table(columns: Option<usize>) -> Vec<String> {
 }
 
 #[test]
-fn a_table_tells_what_each_session_is() {
+fn table_shows_id_status_age_directory_and_title() {
     insta::assert_snapshot!(table(None).join("\n"), @r#"
     ID          STATUS    CHANGED     DIRECTORY                      TITLE
     1f0c1234    idle      now         ~/a project                    what is in here?
@@ -38,7 +38,7 @@ fn a_table_tells_what_each_session_is() {
 }
 
 #[test]
-fn a_table_fits_the_terminal() {
+fn table_fits_the_terminal_width() {
     for columns in [60, 72, 80, 100, 200] {
         for line in table(Some(columns)) {
             assert!(line.width() <= columns, "{columns}: {line}");
@@ -55,7 +55,7 @@ fn a_table_fits_the_terminal() {
 }
 
 #[test]
-fn an_age_is_short_and_an_old_one_is_a_day() {
+fn old_sessions_show_a_date_instead_of_an_age() {
     let now = "2026-05-10T12:00:00Z".parse().unwrap();
     for (at, expected) in [
         ("2026-05-10T12:00:30Z", "now"),
@@ -71,7 +71,7 @@ fn an_age_is_short_and_an_old_one_is_a_day() {
 }
 
 #[test]
-fn a_neighbour_of_the_home_is_not_in_it() {
+fn sibling_of_home_is_not_abbreviated() {
     let neighbour = session("x", 1, "", "file:///home/adam/project", "");
     assert_eq!(format_directory(&neighbour, Path::new("/home/ada")), "/home/adam/project");
     assert_eq!(format_directory(&neighbour, Path::new("/")), "/home/adam/project");

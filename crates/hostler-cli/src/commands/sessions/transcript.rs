@@ -1,4 +1,4 @@
-//! A chat as text: who said what, turn by turn.
+//! Renders a chat as text: messages and responses, turn by turn.
 
 use ahp_types::state::{
     ChatState, Message, MessageAttachment, MessageKind, ResponsePart, ToolCallState, TurnState, UsageInfo,
@@ -8,14 +8,14 @@ use crate::attachments::{FilePlanResponse, format_size};
 use crate::console::{TextStyle, to_one_line};
 use crate::turn::tool_error_text;
 
-/// A piece of text with one look; it ends a line.
+/// Text of one style; it ends a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StyledText {
     pub(super) text: String,
     pub(super) style: TextStyle,
 }
 
-/// The whole chat below a heading.
+/// Renders the whole chat below a heading.
 pub(super) fn render_transcript(heading: &str, chat: &ChatState, reasoning: bool) -> Vec<StyledText> {
     let mut writer = TranscriptWriter { blocks: Vec::new(), reasoning };
     writer.write(heading, TextStyle::Bold);
@@ -61,7 +61,7 @@ impl TranscriptWriter {
         }
     }
 
-    /// The message, marked like a quotation so that it cannot be taken for the answer.
+    /// Writes the message as a quotation so that it differs from the response.
     fn write_message(&mut self, message: &Message) {
         let speaker = match &message.origin.kind {
             MessageKind::User => "",
@@ -103,7 +103,7 @@ impl TranscriptWriter {
     }
 }
 
-/// An attachment: what it is called, what it is, and what a person should know about it.
+/// Formats an attachment: name, type and warnings.
 fn format_attachment(attachment: &MessageAttachment) -> String {
     let (label, kind, bytes, meta) = match attachment {
         MessageAttachment::EmbeddedResource(it) => (&it.label, Some(&it.content_type), None, &it.meta),
@@ -116,7 +116,7 @@ fn format_attachment(attachment: &MessageAttachment) -> String {
         MessageAttachment::Chat(it) => (&it.label, it.display_kind.as_ref(), None, &it.meta),
         MessageAttachment::Unknown(_) => return String::new(),
     };
-    // What the host noted about it says more than the client did.
+    // The host's metadata is more exact than the client's.
     let noted = meta.as_ref().and_then(|meta| meta.get("hostler"));
     let noted =
         noted.and_then(|noted| serde_json::from_value::<FilePlanResponse>(noted.clone()).ok()).unwrap_or_default();
@@ -129,7 +129,7 @@ fn format_attachment(attachment: &MessageAttachment) -> String {
     format!("+ {}{facts}{warnings}", to_one_line(label))
 }
 
-/// A call in one line: what it did, or why it did not.
+/// Formats a call in one line: what it did, or why it did not run.
 fn format_tool_call(call: &ToolCallState) -> String {
     let (mark, name, what) = match call {
         ToolCallState::Completed(call) if call.success => {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_tells_who_said_what() {
+    fn transcript_shows_messages_and_responses() {
         insta::assert_snapshot!(text(false), @r#"
         Heading
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_are_told_only_to_who_asks() {
+    fn reasoning_is_shown_only_on_request() {
         assert!(!text(false).contains("hm"));
         assert!(text(true).contains("\n~ hm\n"));
     }

@@ -1,4 +1,4 @@
-//! Questions of the agent, one after the other.
+//! Prompt for an agent's questions, one at a time.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use ahp_types::state::{
 use super::{LineOutcome, is_no, is_yes, parse_option_number};
 use crate::escape_text::{escape_invisible, escape_invisible_line};
 
-/// A request, and the answers so far.
+/// Input request, and the answers so far.
 pub(super) struct InputFormPrompt {
     request: ChatInputRequest,
     question_index: usize,
@@ -59,7 +59,7 @@ impl InputFormPrompt {
             };
         };
         if line.is_empty() {
-            // Without what must be answered the rest is of no use.
+            // Without an answer to a required question the others are of no use.
             if question_fields(question).required {
                 return self.complete(ChatInputResponseKind::Cancel);
             }
@@ -86,7 +86,7 @@ impl InputFormPrompt {
     }
 }
 
-/// What all kinds of questions have.
+/// Fields that all kinds of questions share.
 struct QuestionFields<'a> {
     id: &'a str,
     message: &'a str,
@@ -121,7 +121,7 @@ fn format_question(question: &ChatInputQuestion) -> String {
     format!("{text}{}, an empty line skips it: ", answer_hint(question))
 }
 
-/// What can be typed.
+/// Describes what can be typed.
 fn answer_hint(question: &ChatInputQuestion) -> &'static str {
     let own_words = question_fields(question).allows_freeform;
     match question {
@@ -137,12 +137,12 @@ fn answer_hint(question: &ChatInputQuestion) -> &'static str {
     }
 }
 
-/// What a line says to a question, or what to type instead.
+/// Parses a line as an answer to a question, or returns what to type instead.
 fn parse_answer(question: &ChatInputQuestion, line: &str) -> Result<ChatInputAnswerValue, String> {
     let again = || format!("{}: ", answer_hint(question));
     let QuestionFields { options, allows_freeform: own_words, .. } = question_fields(question);
     let id = |at: usize| options.get(at).map(|option| option.id.clone());
-    // Whoever types numbers means options.
+    // A line of numbers selects options.
     let numeric = line.chars().all(|c| c.is_ascii_digit() || c == ',' || c.is_whitespace());
     let words = || if own_words && !numeric { Ok(vec![line.to_owned()]) } else { Err(again()) };
     Ok(match question {

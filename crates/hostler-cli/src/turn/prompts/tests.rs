@@ -24,7 +24,7 @@ fn questions(questions: Value) -> ActionEnvelope {
         "request": { "id": "q", "message": "About colours", "questions": questions } }))
 }
 
-/// An asker that shows the envelope's matter.
+/// Returns a queue that shows the envelope's prompt.
 fn asking(envelope: &ActionEnvelope) -> PromptQueue {
     let mut asker = PromptQueue::new("t", false);
     assert!(matches!(asker.handle_envelope(envelope, false), PromptStep::Show(_)));
@@ -47,7 +47,7 @@ fn shown(asked: PromptStep) -> String {
 }
 
 #[test]
-fn a_call_is_shown_with_its_tool_its_input_and_the_options_of_the_host() {
+fn tool_approval_shows_tool_input_and_host_options() {
     let mut asker = PromptQueue::new("t", false);
     let start = json!({ "type": "chat/toolCallStart", "turnId": "t", "toolCallId": "a", "toolName": "Bash",
         "displayName": "Run command" });
@@ -61,7 +61,7 @@ fn a_call_is_shown_with_its_tool_its_input_and_the_options_of_the_host() {
 }
 
 #[test]
-fn nothing_in_a_call_or_a_question_is_invisible_or_reverses_the_text() {
+fn invisible_and_bidirectional_characters_are_escaped_in_prompts() {
     let call = json!({ "type": "chat/toolCallReady", "turnId": "t", "toolCallId": "a",
         "invocationMessage": "Run `open photo\u{202e}gpj.sh`",
         "toolInput": format!("{{\"command\":\"ls\u{2066}{}; rm x\u{200b}\"}}", " ".repeat(300)),
@@ -85,7 +85,7 @@ fn nothing_in_a_call_or_a_question_is_invisible_or_reverses_the_text() {
 }
 
 #[test]
-fn a_number_chooses_an_option_and_words_deny() {
+fn number_selects_an_option_and_text_denies() {
     for (line, approved, option, words) in [
         ("1", true, json!("allow-once"), Value::Null),
         (" 2 ", true, json!("allow-session"), Value::Null),
@@ -106,7 +106,7 @@ fn a_number_chooses_an_option_and_words_deny() {
 }
 
 #[test]
-fn what_is_no_answer_is_asked_again() {
+fn invalid_answer_is_prompted_again() {
     let mut asker = asking(&ready("a"));
     for line in ["", "0", "5", "-1"] {
         assert_eq!(shown(asker.handle_line(line)), "A number from 1 to 4, or a word: ", "{line}");
@@ -121,7 +121,7 @@ fn what_is_no_answer_is_asked_again() {
 }
 
 #[test]
-fn matters_are_asked_one_after_the_other() {
+fn prompts_are_shown_one_at_a_time() {
     let mut asker = asking(&ready("a"));
     assert_eq!(asker.handle_envelope(&ready("b"), false), PromptStep::Wait);
     assert_eq!(answered(asker.handle_line("1"))["toolCallId"], "a");
@@ -132,14 +132,14 @@ fn matters_are_asked_one_after_the_other() {
 }
 
 #[test]
-fn what_others_answer_is_withdrawn_and_the_next_one_is_not_answered_by_mistake() {
+fn prompt_answered_elsewhere_is_withdrawn_and_typed_line_does_not_answer_the_next() {
     let mut asker = asking(&ready("a"));
     assert_eq!(asker.handle_envelope(&ready("b"), false), PromptStep::Wait);
     assert_eq!(
         shown(asker.handle_envelope(&confirmed("a"), false)),
         format!("{ANSWERED_ELSEWHERE_TEXT}{NEXT_QUESTION_TEXT}")
     );
-    // What was typed for the first one.
+    // The line was typed for the first prompt.
     assert!(shown(asker.handle_line("1")).contains("Allow once"));
     assert_eq!(answered(asker.handle_line("3"))["toolCallId"], "b");
 
@@ -151,7 +151,7 @@ fn what_others_answer_is_withdrawn_and_the_next_one_is_not_answered_by_mistake()
 }
 
 #[test]
-fn questions_take_numbers_words_and_nothing() {
+fn questions_accept_numbers_text_and_empty_lines() {
     let options = json!([{ "id": "r", "label": "Red", "description": "warm" }, { "id": "b", "label": "Blue" }]);
     let form = questions(json!([
         { "kind": "single-select", "id": "one", "message": "Which?", "options": options, "allowFreeformInput": true },
@@ -187,7 +187,7 @@ fn questions_take_numbers_words_and_nothing() {
 }
 
 #[test]
-fn a_request_of_which_nothing_is_answered_is_skipped() {
+fn input_request_without_answers_is_skipped() {
     let optional =
         json!([{ "kind": "text", "id": "a", "message": "A?" }, { "kind": "text", "id": "b", "message": "B?" }]);
     let mut asker = asking(&questions(optional));
@@ -202,7 +202,7 @@ fn a_request_of_which_nothing_is_answered_is_skipped() {
 }
 
 #[test]
-fn more_than_a_person_can_keep_in_mind_is_not_kept() {
+fn full_prompt_queue_rejects_further_prompts() {
     let mut asker = asking(&ready("first"));
     for at in 1..MAX_PENDING_PROMPTS {
         assert_eq!(asker.handle_envelope(&ready(&at.to_string()), false), PromptStep::Wait);
@@ -212,7 +212,7 @@ fn more_than_a_person_can_keep_in_mind_is_not_kept() {
     assert!(!asker.is_awaiting_line());
 }
 
-/// A call whose input the host lets us change.
+/// Returns a call whose input the host allows to change.
 fn editable() -> ActionEnvelope {
     let mut action = serde_json::to_value(ready("a").action).unwrap();
     action["editable"] = true.into();
@@ -220,7 +220,7 @@ fn editable() -> ActionEnvelope {
 }
 
 #[test]
-fn a_changed_input_is_shown_and_allowed_once() {
+fn edited_input_is_shown_and_allowed_once() {
     let mut asker = PromptQueue::new("t", true);
     assert!(
         shown(asker.handle_envelope(&editable(), false))
@@ -248,7 +248,7 @@ fn a_changed_input_is_shown_and_allowed_once() {
 }
 
 #[test]
-fn a_denial_of_a_changed_call_is_a_denial() {
+fn denying_an_edited_call_denies_it() {
     let mut asker = PromptQueue::new("t", true);
     asker.handle_envelope(&editable(), false);
     asker.handle_line("edit");
@@ -259,7 +259,7 @@ fn a_denial_of_a_changed_call_is_a_denial() {
 }
 
 #[test]
-fn what_is_no_input_is_told_and_can_be_repaired() {
+fn invalid_edited_input_is_reported_and_can_be_edited_again() {
     let mut asker = PromptQueue::new("t", true);
     asker.handle_envelope(&editable(), false);
     for (wrong, why) in [("{", "That is not JSON: "), ("[1]", "must be a JSON object"), ("", "That is not JSON: ")] {
@@ -277,7 +277,7 @@ fn what_is_no_input_is_told_and_can_be_repaired() {
 }
 
 #[test]
-fn without_an_editor_the_input_is_typed() {
+fn input_is_typed_without_an_editor() {
     let mut asker = asking(&editable());
     let text = shown(asker.handle_line("e"));
     assert!(text.starts_with("{\n  \"command\": \"touch made\"\n}\nType the whole input"), "{text}");
@@ -296,7 +296,7 @@ fn without_an_editor_the_input_is_typed() {
 }
 
 #[test]
-fn an_input_that_the_host_does_not_let_us_change_is_not_offered_to_be() {
+fn edit_option_is_absent_if_the_host_forbids_editing() {
     let mut asker = asking(&ready("a"));
     let answer = answered(asker.handle_line("e"));
     assert_eq!(

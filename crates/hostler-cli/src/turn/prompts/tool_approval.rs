@@ -1,4 +1,4 @@
-//! A tool call that waits for a yes or a no.
+//! Prompt for a tool call that waits for approval.
 
 use ahp_types::actions::{ChatToolCallConfirmedAction, ChatToolCallReadyAction, StateAction};
 use ahp_types::state::{
@@ -10,27 +10,27 @@ use super::tool_input_draft::ToolInputDraft;
 use super::{LineOutcome, is_no, is_yes, parse_option_number};
 use crate::escape_text::{escape_invisible_code, escape_invisible_line};
 
-/// The host's option for a no with a word to the agent.
+/// Host option that denies with a message to the agent.
 const DENY_WITH_FEEDBACK_OPTION: &str = "deny-tell";
-/// Of longer inputs the beginning is shown.
+/// Maximum number of displayed input lines.
 const MAX_INPUT_LINES: usize = 40;
 const MAX_INPUT_CHARS: usize = 4000;
 const ALLOW_CHANGED_LABEL: &str = "Allow it with the changed input";
-/// Where no editor is known.
+/// Shown if no editor is configured.
 const TYPE_INPUT_HINT: &str = "Type the whole input; an empty line ends it, and nothing at all leaves it as it is.\n";
 
-/// A call, and how far its person is.
+/// Pending call and the state of its prompt.
 pub(super) struct ToolApprovalPrompt {
     turn: String,
     id: String,
     heading: String,
     input: String,
     options: Vec<ConfirmationOption>,
-    /// The chosen no wants a word to go with it.
+    /// Selected deny option that waits for its message.
     deny_message_option: Option<String>,
-    /// The input, where it can be changed.
+    /// The input, if it can be changed.
     draft: Option<ToolInputDraft>,
-    /// Whether there is an editor to change it in.
+    /// Whether there is an editor for the input.
     has_editor: bool,
 }
 
@@ -64,7 +64,8 @@ impl ToolApprovalPrompt {
         }
     }
 
-    /// What a person can choose. A changed input is allowed once: what else the host offers is about the agent's own.
+    /// Returns the options. A changed input can only be allowed once: the host's other options refer to the agent's
+    /// own input.
     fn options(&self) -> Vec<ConfirmationOption> {
         if self.changed_input().is_none() {
             return self.options.clone();
@@ -93,7 +94,7 @@ impl ToolApprovalPrompt {
         format!("{text}A number, {edit}or a word to the agent that denies it: ")
     }
 
-    /// What has become of the input in the editor, or why nothing has.
+    /// Handles the edited input, or why there is none.
     pub(super) fn handle_edited(&mut self, edited: Result<String, String>) -> LineOutcome {
         let taken = edited.and_then(|text| self.draft.as_mut().map_or(Ok(()), |draft| draft.apply(text)));
         match taken {
@@ -138,9 +139,9 @@ impl ToolApprovalPrompt {
                 LineOutcome::Reprompt("What to do instead: ".to_owned())
             }
             Some(option) if option.kind == ConfirmationOptionKind::Deny => self.deny(Some(option.id.clone()), ""),
-            // Nobody knows what an option of a newer kind does.
+            // Options of a newer kind have an unknown effect.
             Some(_) => again(),
-            // Whoever types a number means an option.
+            // A number is meant as an option.
             None if line.is_empty() || line.parse::<i64>().is_ok() || is_yes(line) || is_no(line) => again(),
             None => {
                 let tells = options.iter().find(|option| option.id == DENY_WITH_FEEDBACK_OPTION);
@@ -164,7 +165,7 @@ impl ToolApprovalPrompt {
             edited_tool_input: self.changed_input().filter(|_| approved).map(Value::to_string),
             user_suggestion: None,
             reason_message: (!words.is_empty()).then(|| words.to_owned().into()),
-            // Options that we made up are unknown to the host.
+            // The host does not know our own default options.
             selected_option_id: option.filter(|id| !id.is_empty()),
         })))
     }
@@ -174,7 +175,7 @@ fn is_edit(line: &str) -> bool {
     line.eq_ignore_ascii_case("e") || line.eq_ignore_ascii_case("edit")
 }
 
-/// For hosts that offer none.
+/// Returns the options for hosts that offer none.
 fn default_options() -> Vec<ConfirmationOption> {
     let option =
         |label: &str, kind| ConfirmationOption { id: String::new(), label: label.to_owned(), kind, group: None };

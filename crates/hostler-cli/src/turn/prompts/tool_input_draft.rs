@@ -1,13 +1,13 @@
-//! A call's input in the hands of a person: JSON that is changed in an editor, or typed anew where there is none.
+//! Draft of a call's input: JSON that is changed in an editor, or typed anew without one.
 
 use ahp_types::actions::ChatToolCallReadyAction;
 use ahp_types::state::ToolInput;
 use serde_json::Value;
 
-/// As long as hosts take; nobody types more.
+/// Maximum size of an input; hosts accept no more.
 const MAX_INPUT_BYTES: usize = 4 * 1024 * 1024;
 
-/// The input as it came, as it was left, and what is to run instead.
+/// Original input, the last edited text, and the input that replaces the original.
 pub(super) struct ToolInputDraft {
     original: Value,
     text: String,
@@ -16,7 +16,7 @@ pub(super) struct ToolInputDraft {
 }
 
 impl ToolInputDraft {
-    /// The input of a call, if it can be changed.
+    /// Returns the draft of a call's input, if it can be changed.
     pub(super) fn from_call(ready: &ChatToolCallReadyAction) -> Option<Self> {
         let Some(ToolInput::Inline(input)) = ready.tool_input.as_ref().filter(|_| ready.editable == Some(true)) else {
             return None;
@@ -25,17 +25,17 @@ impl ToolInputDraft {
         Some(Self { text: format!("{original:#}\n"), original, changed: None, typed_text: None })
     }
 
-    /// What is to be changed: the input, or what was left of it by the last attempt.
+    /// Returns the text to edit: the input, or the text of the last attempt.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The input that is to run instead of the agent's.
+    /// Returns the input that replaces the agent's.
     pub(super) fn changed(&self) -> Option<&Value> {
         self.changed.as_ref()
     }
 
-    /// Takes what a person made of it. The error is a sentence; the text is kept for the next attempt.
+    /// Applies an edited text. The error is a sentence; the text is kept for the next attempt.
     pub(super) fn apply(&mut self, text: String) -> Result<(), String> {
         if text.len() > MAX_INPUT_BYTES {
             return Err("That is too long.".to_owned());
@@ -59,7 +59,7 @@ impl ToolInputDraft {
         self.typed_text.is_some()
     }
 
-    /// A typed line; the whole text once it is at its end. Nothing at all leaves the input as it is.
+    /// Adds a typed line; returns the whole text once it is complete. An empty text leaves the input unchanged.
     pub(super) fn push_line(&mut self, line: &str) -> Option<String> {
         let typed = self.typed_text.as_mut()?;
         if line.is_empty() || line == "." || typed.len() > MAX_INPUT_BYTES {

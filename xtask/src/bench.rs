@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: numbers beside their floor or peer, as ratios. Nothing here passes or fails by time.
+//! `cargo xtask bench`: numbers beside a baseline or a peer, as ratios. No result passes or fails by time.
 
 use std::process::{Command, ExitCode};
 
@@ -9,16 +9,16 @@ use crate::steps::run_command;
 use crate::web::{self, WebProject};
 use crate::workspace::Workspace;
 
-/// One benchmark.
+/// Benchmark.
 struct Benchmark {
-    /// The package whose bench target it is; the page's has none, and is a script.
+    /// Package of the bench target; the page's benchmark is a script and has none.
     package: Option<&'static str>,
     name: &'static str,
     about: &'static str,
 }
 
 impl Benchmark {
-    /// Other programs that can be measured beside ours.
+    /// Returns other programs that can be measured.
     fn peers(&self) -> &'static [&'static str] {
         match self.name {
             "gateway" => &["claude-code-router", "litellm"],
@@ -28,7 +28,7 @@ impl Benchmark {
         }
     }
 
-    /// Whether its peers are measured each time: it is one of its questions how they read the same files.
+    /// Returns whether its peers are measured each time, because the comparison on the same files is the purpose.
     fn always_measures_peers(&self, options: &Options) -> bool {
         options.peers
             || ["list_sessions", "transcripts"].contains(&self.name)
@@ -165,7 +165,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                 Ok(home) => {
                     bench.arg(format!("--{peer}")).arg(home);
                 }
-                // The others are still worth measuring, and the table must not look as if nobody had been asked.
+                // The other peers are still measured, and the output reports the missing one.
                 Err(error) => println!("{peer} is not measured: {error:#}\n"),
             }
         }
@@ -174,7 +174,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What runs a benchmark; its options follow.
+/// Returns the command of a benchmark; its options follow.
 fn benchmark_command(workspace: &Workspace, benchmark: &Benchmark) -> Result<Command> {
     let Some(package) = benchmark.package else {
         let web = WebProject::new(workspace);

@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: faults at random moments of random work; nothing that was acknowledged may be lost.
+//! `cargo xtask chaos`: injects faults at random times during random work; no acknowledged change may be lost.
 
 use std::process::ExitCode;
 

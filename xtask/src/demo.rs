@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: build the page and the binary that has it inside, then `hostler demo`.
+//! `cargo xtask demo`: builds the page and the binary that embeds it, then runs `hostler demo`.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -9,7 +9,7 @@ use crate::steps::{exec_command, exit_code};
 use crate::web::WebProject;
 use crate::workspace::Workspace;
 
-/// Builds the binary in the dev profile, which is quick, and hands over to it.
+/// Builds the binary in the dev profile, which is quick, and execs it.
 pub fn run(arguments: &[OsString]) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     WebProject::new(&workspace).ensure_page()?;

@@ -21,7 +21,7 @@ impl Report {
     /// Runs a test runner; a failure names the tests that failed, as far as the report lists them.
     pub(crate) fn succeed(&self, command: &mut Command) -> Result<()> {
         let (Self::Vitest(path) | Self::Nextest(path)) = self;
-        // A report of an earlier run must not be taken for the one of this run.
+        // A report of an earlier run must not pass as the report of this run.
         let _ = std::fs::remove_file(path);
         let Err(error) = run_command(command) else { return Ok(()) };
         let failed = self.failed(path);
@@ -86,7 +86,7 @@ fn vitest(report: &str) -> Vec<String> {
     failed
 }
 
-/// Reads the attributes of the test cases that hold a failure or an error. nextest writes one element per line.
+/// Reads the attributes of test cases that contain a failure or an error. nextest writes one element per line.
 fn nextest(report: &str) -> Vec<String> {
     let mut failed = Vec::new();
     let mut case = None;
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vitest_report_names_file_test_and_reason() {
+    fn vitest_report_names_file_test_and_reason() {
         let report = r#"{"testResults":[
             {"name":"/w/browser/cards.test.ts","status":"failed","message":"","assertionResults":[
                 {"fullName":"a card is denied","status":"failed","failureMessages":["Error: no card\n  at x"]},
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nextest_report_names_binary_and_test() {
+    fn nextest_report_names_binary_and_test() {
         let report = r#"<testsuites>
     <testsuite name="hostler::tools">
         <testcase name="asking::waits" classname="hostler::tools" time="0.1">
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_report_names_nothing() {
+    fn unreadable_report_names_no_tests() {
         assert!(vitest("{").is_empty());
         assert!(nextest("").is_empty());
     }
 
     #[test]
-    fn a_runner_that_fails_without_a_report_still_fails() {
+    fn failed_runner_without_a_report_still_fails() {
         let report = Report::Vitest(std::env::temp_dir().join("there-is-no-such-report.json"));
         assert!(report.succeed(&mut Command::new("false")).is_err());
         assert!(report.succeed(&mut Command::new("true")).is_ok());

@@ -9,7 +9,7 @@ use crate::pinned_packages;
 use crate::steps::{OnFailure, Steps, run_command};
 use crate::workspace::Workspace;
 
-/// The largest input unless a seed is larger; small inputs run faster.
+/// Maximum input size unless a seed is larger; small inputs run faster.
 const MAX_INPUT_BYTES: u64 = 1024;
 
 /// How long to run.
@@ -23,7 +23,7 @@ pub struct Options {
     target: Option<String>,
 }
 
-/// Runs the targets one after the other; what is found lies in `fuzz/artifacts`.
+/// Runs the targets one after the other; findings are written to `fuzz/artifacts`.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let directory = workspace.root.join("fuzz");
@@ -31,7 +31,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let cargo_fuzz = pinned_packages::ensure_package("cargo-fuzz")?.join("bin/cargo-fuzz");
     let mut steps = Steps::default();
     let mut build = cargo_fuzz_command(&cargo_fuzz, &workspace, "build");
-    // One target may need few of the crates that all of them need.
+    // One target may need only a few of the crates.
     build.arg("--fuzz-dir").arg(&directory).args(&options.target);
     steps.run_step("build", OnFailure::Abort, || {
         run_command(&mut build).context("the targets could not be built; libFuzzer needs a C++ compiler beside Rust's")
@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         std::fs::create_dir_all(&corpus).with_context(|| format!("{} could not be created", corpus.display()))?;
         let mut run = cargo_fuzz_command(&cargo_fuzz, &workspace, "run");
         run.arg("--fuzz-dir").arg(&directory).arg(&target);
-        // What is discovered goes to the first directory; the seeds in the second one stay as they are.
+        // New inputs go to the first directory; the seeds in the second one are not changed.
         let seeds = directory.join("seeds").join(&target);
         let most = largest_seed_bytes(&seeds)?;
         run.arg(corpus).arg(seeds).arg("--");
@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(steps.finish())
 }
 
-/// Without a sanitizer, which has little to find in code without `unsafe`, the stable toolchain will do.
+/// Uses the stable toolchain without a sanitizer, which finds little in code without `unsafe`.
 fn cargo_fuzz_command(cargo_fuzz: &Path, workspace: &Workspace, verb: &str) -> Command {
     let mut command = Command::new(cargo_fuzz);
     command.args([verb, "--sanitizer", "none"]).current_dir(&workspace.root);
@@ -72,7 +72,7 @@ fn list_targets(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// How long inputs may be: libFuzzer cuts longer seeds off, and what a cut one shows is lost.
+/// Returns the required input size: libFuzzer truncates longer seeds, and a truncated seed loses its effect.
 fn largest_seed_bytes(seeds: &Path) -> Result<u64> {
     let entries = std::fs::read_dir(seeds).with_context(|| format!("there are no seeds in {}", seeds.display()))?;
     let sizes = entries.flatten().filter_map(|entry| Some(entry.metadata().ok()?.len()));
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_seed_is_cut_off() {
+    fn input_limit_covers_the_largest_seed() {
         let seeds = tempfile::tempdir().unwrap();
         assert_eq!(largest_seed_bytes(seeds.path()).unwrap(), MAX_INPUT_BYTES);
         std::fs::write(seeds.path().join("long"), vec![b' '; 5_000]).unwrap();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_has_seeds_and_an_unknown_one_is_told() {
+    fn every_target_has_seeds_and_an_unknown_target_is_an_error() {
         let directory = Workspace::load().unwrap().root.join("fuzz");
         let names = list_targets(&directory).unwrap();
         assert!(!names.is_empty());

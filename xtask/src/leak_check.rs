@@ -1,8 +1,8 @@
-//! Finds what a test run left behind: processes and temporary files.
+//! Finds processes and temporary files that a test run left.
 //!
-//! Processes are recognised by a value in their environment that is unique to the run. It is passed under two names,
-//! because agents do not inherit any `HOSTLER_…` variable. Files are recognised by lying in the run's own temporary
-//! directory.
+//! Processes are recognized by a value in their environment that is unique to the run. It is passed under two
+//! names, because agents do not inherit any `HOSTLER_…` variable. Files are recognized by their location in the
+//! run's own temporary directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use uuid::Uuid;
 
-/// How long a process may take to end after its test has.
+/// How long a process may take to end after its test.
 const PROCESS_EXIT_GRACE: Duration = Duration::from_secs(5);
 
-/// Everything that a test run starts or writes is marked with this.
+/// Mark of everything that a test run starts or writes.
 #[derive(Debug)]
 pub(crate) struct TestRun {
     id: String,
@@ -22,10 +22,10 @@ pub(crate) struct TestRun {
 }
 
 impl TestRun {
-    /// A new run below the directory for temporary files.
+    /// Starts a run below the directory for temporary files.
     pub(crate) fn begin(temporary: &Path) -> Result<Self> {
         let id = Uuid::new_v4().simple().to_string();
-        // Short: sockets live here, and their paths have a limit of about a hundred bytes.
+        // Short: sockets are created here, and their paths are limited to about a hundred bytes.
         let temporary = temporary.join(format!("hostler-test-{}", id.get(..8).unwrap_or(&id)));
         std::fs::create_dir(&temporary).with_context(|| format!("{} could not be created", temporary.display()))?;
         Ok(Self { id, temp_dir: temporary })
@@ -36,7 +36,7 @@ impl TestRun {
         command.env("HOSTLER_TEST_RUN", &self.id).env("TEST_RUN", &self.id).env("TMPDIR", &self.temp_dir)
     }
 
-    /// Fails if the run left anything; removes its files either way.
+    /// Fails if the run left processes or files; removes its files either way.
     pub(crate) fn check_for_leaks(&self) -> Result<()> {
         if !Path::new("/proc/self").exists() {
             eprintln!("xtask: this system has no /proc: whether the tests left processes behind was NOT checked");
@@ -61,7 +61,7 @@ impl TestRun {
         }
     }
 
-    /// `pid: command line` of every live process that carries the mark. Only Linux lets us look.
+    /// Returns `pid: command line` of every live process with the mark. Works on Linux only.
     fn marked_processes(&self) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir("/proc") else {
             return Vec::new();
@@ -93,7 +93,7 @@ impl Drop for TestRun {
     }
 }
 
-/// The locks of conversations are kept by design, and what Claude Code or Node.js cache is theirs.
+/// Locks of conversations are kept by design; caches belong to Claude Code or Node.js.
 fn is_expected_file(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_lock_directory = name.strip_prefix("hostler-").is_some_and(|uid| uid.parse::<u32>().is_ok());
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clean_run_passes_and_its_directory_goes() {
+    fn clean_run_passes_and_removes_its_directory() {
         let root = tempfile::tempdir().unwrap();
         let run = TestRun::begin(root.path()).unwrap();
         std::fs::create_dir(run.temp_dir.join("hostler-1000")).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_left_file_is_found() {
+    fn leaked_file_is_found() {
         let root = tempfile::tempdir().unwrap();
         let run = TestRun::begin(root.path()).unwrap();
         std::fs::write(run.temp_dir.join("forgotten"), "").unwrap();
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn a_left_process_is_found_by_either_name_of_the_mark() {
+    fn leaked_process_is_found_by_either_mark_variable() {
         for hidden in ["HOSTLER_TEST_RUN", "TEST_RUN"] {
             let root = tempfile::tempdir().unwrap();
             let run = TestRun::begin(root.path()).unwrap();
             let mut command = Command::new("cat");
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = run.mark_command(&mut command).env_remove(hidden).spawn().unwrap();
-            // Its echo shows that it runs: until then its environment may not be there to be read.
+            // The echo proves that the process runs: before that, its environment may not be readable.
             child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
             child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
             let found = run.marked_processes();

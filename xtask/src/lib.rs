@@ -1,9 +1,10 @@
-//! Project automation: what a person or the continuous integration runs.
+//! Project automation for developers and continuous integration.
 //!
-//! **Architecture Invariant:** nothing here is part of the product; it drives cargo and the `hostler` binary from outside.
+//! **Architecture Invariant:** nothing here is part of the product; it runs cargo and the `hostler` binary from
+//! outside.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that people run in a terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "command line program")]
 
 pub mod bench;
 pub mod chaos;

@@ -1,7 +1,7 @@
 //! `cargo xtask demo|setup|test|fuzz|soak|smoke|vscode|web|chaos|bench`.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stderr, reason = "a program that people run in a terminal")]
+#![expect(clippy::print_stderr, reason = "command line program")]
 
 use std::process::ExitCode;
 

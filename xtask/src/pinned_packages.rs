@@ -1,9 +1,9 @@
-//! Packages from outside that tests and benchmarks use: official clients, peers, tools. `pins.json` names their exact
-//! versions and is the only place that does.
+//! Installs pinned packages for tests and benchmarks: official clients, peers, tools. `pins.json` is the only place
+//! with their exact versions.
 //!
 //! ```text
-//! <cache>/tools/.staging-sdk-node-XXXXXXXX/   an install that is not finished
-//! <cache>/tools/sdk-node-1.8.0/               one that is: `installed.json` says so
+//! <cache>/tools/.staging-sdk-node-XXXXXXXX/   unfinished install
+//! <cache>/tools/sdk-node-1.8.0/               finished install: contains `installed.json`
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use uuid::Uuid;
 const PINS: &str = include_str!("../pins.json");
 const MARKER_FILE: &str = "installed.json";
 
-/// The official SDKs that the tests use as the gateway's clients.
+/// Official SDKs that the tests use as clients of the gateway.
 pub(crate) const SDKS: [&str; 2] = ["sdk-node", "sdk-python"];
 
-/// One package in one version.
+/// Package in one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PackagePin {
     from: Registry,
@@ -36,26 +36,26 @@ enum Registry {
     Crates,
 }
 
-/// Written last; its presence below the final name is what makes an install one.
+/// Written last; its presence below the final name marks a complete install.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct InstallMarker {
     #[serde(flatten)]
     pin: PackagePin,
-    /// What runs it, where compiled parts depend on that.
+    /// Version of the runtime, if compiled parts depend on it.
     runtime: Option<String>,
 }
 
-/// Installs what is missing of these; says nothing about what is there already.
+/// Installs missing packages; silent about existing ones.
 pub(crate) fn ensure_packages(names: &[&str]) -> Result<()> {
     names.iter().try_for_each(|name| ensure_package(name).map(drop))
 }
 
-/// The directory of an installed package, which is fetched if it is not there yet.
+/// Returns the directory of a package; installs it if needed.
 pub(crate) fn ensure_package(name: &str) -> Result<PathBuf> {
     ensure_package_with(name, |_| Ok(()))
 }
 
-/// The same for one that is not ready for use as it is fetched: `finish` gets the directory that it lies in for now.
+/// Does the same for a package that needs a further step: `finish` gets its staging directory.
 pub(crate) fn ensure_package_with(name: &str, finish: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     ensure_package_in(&cache_home()?.join("hostler").join("tools"), name, finish)
 }
@@ -74,7 +74,7 @@ fn ensure_package_in(tools: &Path, name: &str, finish: impl FnOnce(&Path) -> Res
     finish(&staging.0)?;
     std::fs::write(staging.0.join(MARKER_FILE), serde_json::to_vec_pretty(&marker)?)?;
 
-    // One with another marker is of no use, and somebody else may have been faster.
+    // An install with another marker is removed; another process may have installed the package meanwhile.
     if home.exists() && !is_installed(&home, &marker) {
         std::fs::remove_dir_all(&home).with_context(|| format!("{} could not be removed", home.display()))?;
     }
@@ -100,7 +100,7 @@ fn expected_marker(name: &str) -> Result<InstallMarker> {
     Ok(InstallMarker { pin, runtime })
 }
 
-/// `3.11`: compiled modules fit one minor version.
+/// Returns the minor version, such as `3.11`: compiled modules fit one minor version.
 fn python_version() -> Result<String> {
     let script = "import sys; print('%d.%d' % sys.version_info[:2])";
     let output = Command::new("python3").args(["-c", script]).output().context("python3 could not be started")?;
@@ -129,7 +129,7 @@ fn fetch_package(pin: &PackagePin, into: &Path) -> Result<()> {
         }
     };
     let program = command.get_program().to_string_lossy().into_owned();
-    // Where nothing of a project can meddle with what is fetched.
+    // Runs outside of any project, so that no project configuration affects the install.
     command.current_dir(into).stdin(Stdio::null()).stdout(Stdio::null());
     let status = command.status().with_context(|| format!("{program} could not be started"))?;
     if !status.success() {
@@ -143,7 +143,7 @@ fn fetch_package(pin: &PackagePin, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How npm is called wherever it is called: what it fetches runs nothing by itself.
+/// Flags of every npm call: fetched packages run no scripts.
 pub(crate) const NPM_FLAGS: [&str; 9] = [
     "--ignore-scripts",
     "--no-audit",
@@ -158,7 +158,7 @@ pub(crate) const NPM_FLAGS: [&str; 9] = [
 
 const PIP_FLAGS: [&str; 4] = ["--quiet", "--disable-pip-version-check", "--no-input", "--root-user-action=ignore"];
 
-/// Where this user's programs keep what can be fetched again.
+/// Returns the user's cache directory.
 pub(crate) fn cache_home() -> Result<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_install_is_taken_as_it_is() {
+    fn finished_install_is_reused() {
         let tools = tempfile::tempdir().unwrap();
         let marker = expected_marker("sdk-node").unwrap();
         let home = tools.path().join(format!("sdk-node-{}", marker.pin.version));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_install_for_another_python_is_not_taken() {
+    fn install_for_another_python_is_not_reused() {
         let tools = tempfile::tempdir().unwrap();
         let marker = expected_marker("sdk-python").unwrap();
         let other = InstallMarker { pin: marker.pin.clone(), runtime: Some("2.7".to_owned()) };

@@ -1,4 +1,4 @@
-//! The programs that the tests need on a machine.
+//! Programs that the tests need.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::system_packages;
 
-/// Program, and what it is for.
+/// Program and its purpose.
 const REQUIRED_PROGRAMS: [(&str, &str); 8] = [
     ("cargo", "builds everything"),
     ("git", "sessions run in git repositories"),
@@ -18,10 +18,10 @@ const REQUIRED_PROGRAMS: [(&str, &str); 8] = [
     ("fish", "is a shell whose commands terminals tell of"),
 ];
 
-/// Those that are found under the same name in the system's packages, and nowhere else.
+/// Programs that are available under the same name as system packages only.
 const APT_PROGRAMS: [&str; 2] = ["zsh", "fish"];
 
-/// Installs what only tests use, and fails with the list of what is missing.
+/// Installs test-only programs, and fails with the list of missing ones.
 pub(crate) fn ensure_programs() -> Result<()> {
     let absent: Vec<_> =
         APT_PROGRAMS.into_iter().filter(|program| system_packages::find_program(program).is_none()).collect();
@@ -32,7 +32,7 @@ pub(crate) fn ensure_programs() -> Result<()> {
     check_programs()
 }
 
-/// Fails with the list of what is missing.
+/// Fails with the list of missing programs.
 fn check_programs() -> Result<()> {
     let missing: Vec<_> = REQUIRED_PROGRAMS.iter().filter(|(program, _)| !can_run(program, &["--version"])).collect();
     if missing.is_empty() {
@@ -42,7 +42,7 @@ fn check_programs() -> Result<()> {
     bail!("these programs are needed on PATH and were not found:{list}")
 }
 
-/// Whether cargo-nextest is installed; without it `cargo test` does the same more slowly.
+/// Returns whether cargo-nextest is installed; without it, `cargo test` does the same more slowly.
 pub(crate) fn has_nextest() -> bool {
     can_run("cargo", &["nextest", "--version"])
 }

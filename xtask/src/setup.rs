@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: fetches what the tests need, for people who run cargo's own test commands afterwards.
+//! `cargo xtask setup`: installs what the tests need, for developers who run cargo's own test commands afterwards.
 
 use std::process::{Command, ExitCode};
 
@@ -24,7 +24,7 @@ pub fn run() -> Result<ExitCode> {
     Ok(steps.finish())
 }
 
-/// The real agents that the tests drive, by the project's own command.
+/// Installs the real agents that the tests use, with the project's own command.
 pub(crate) fn install_agents(workspace: &Workspace) -> Result<()> {
     for build in ["native", "js"] {
         let mut hostler = Command::new(workspace.hostler_binary("debug"));

@@ -1,4 +1,4 @@
-//! `cargo xtask smoke`: a picture on its whole way, from the command line to a model that looks at it.
+//! `cargo xtask smoke`: sends an image from the command line to a real model.
 
 mod red_square;
 
@@ -23,7 +23,7 @@ pub struct Options {
     model: Option<String>,
 }
 
-/// Builds the binary, sends the picture with a state directory of its own, and looks for the colour in the answer.
+/// Builds the binary, sends the image with a separate state directory, and looks for the color in the response.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let built = workspace
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The scripted model cannot look: it is told what it should have been sent.
+/// Returns the prompt. The scripted model does not see images: its prompt contains the expected bytes.
 fn vision_prompt(upstream: &str, picture: &[u8]) -> String {
     match upstream {
         "scripted" => format!("!see {} red", STANDARD.encode(picture)),
@@ -67,7 +67,7 @@ fn vision_prompt(upstream: &str, picture: &[u8]) -> String {
     }
 }
 
-/// Whether the colour is a word of the answer.
+/// Returns whether the color is a word of the response.
 fn mentions_red(answer: &str) -> bool {
     answer.split(|c: char| !c.is_alphabetic()).any(|word| word.eq_ignore_ascii_case("red"))
 }
@@ -77,13 +77,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_colour_is_a_word_and_not_a_part_of_one() {
+    fn color_must_be_a_whole_word() {
         assert!(mentions_red("Red.") && mentions_red("It is **red**!") && mentions_red("RED"));
         assert!(!mentions_red("") && !mentions_red("Blue") && !mentions_red("I was bored; it is not rendered."));
     }
 
     #[test]
-    fn the_scripted_model_is_not_asked_to_look() {
+    fn scripted_model_gets_the_expected_bytes() {
         assert_eq!(vision_prompt("scripted", b"png"), "!see cG5n red");
         assert!(!vision_prompt("anthropic", b"png").contains("red"), "the answer is not in the question");
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: very many requests through the gateway, most of which go wrong; nothing may be left of them.
+//! `cargo xtask soak`: sends very many requests through the gateway, most of them with faults; no resources may
+//! leak.
 
 use std::process::ExitCode;
 

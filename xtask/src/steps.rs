@@ -1,29 +1,29 @@
-//! Runs named steps one after the other, times them, and sums them up.
+//! Runs named steps one after the other, times them, and prints a summary.
 
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Debug)]
 enum Outcome {
     Passed,
-    /// With the error, which the summary repeats: the output of later steps may have pushed it out of sight.
+    /// With the error, which the summary repeats, because later output may have scrolled it away.
     Failed(String),
     Skipped,
 }
 
-/// Whether the steps after a failed one still make sense.
+/// Whether later steps run after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnFailure {
-    /// They do: one run shows everything that is wrong.
+    /// Later steps run: one run shows all failures.
     Continue,
-    /// They need what failed.
+    /// Later steps depend on this one.
     Abort,
 }
 
-/// A run of steps.
+/// Run of steps.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     results: Vec<(String, Outcome, Duration)>,
@@ -31,7 +31,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Runs a step, unless an earlier one stopped the run.
+    /// Runs a step, unless an earlier one aborted the run.
     pub(crate) fn run_step(&mut self, name: impl Into<String>, then: OnFailure, work: impl FnOnce() -> Result<()>) {
         let name = name.into();
         if self.is_aborted {
@@ -51,7 +51,7 @@ impl Steps {
         self.results.push((name, outcome, started.elapsed()));
     }
 
-    /// Prints the summary; a failure if any step failed.
+    /// Prints the summary; returns a failure if any step failed.
     pub(crate) fn finish(self) -> ExitCode {
         eprintln!("\n{}", self.summary());
         if self.has_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -78,7 +78,7 @@ impl Steps {
     }
 }
 
-/// Runs a command to its end; a failure unless it succeeds.
+/// Runs a command to its end; fails unless it succeeds.
 pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| format!("{program} could not be started"))?;
@@ -88,7 +88,7 @@ pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Becomes another program, so that signals reach it and nobody stands between it and the terminal.
+/// Execs another program, so that it receives signals and the terminal directly.
 #[cfg(unix)]
 pub(crate) fn exec_command(mut command: Command) -> Result<ExitCode> {
     use std::os::unix::process::CommandExt as _;
@@ -102,7 +102,7 @@ pub(crate) fn hand_over(mut command: Command) -> Result<ExitCode> {
     command.status().map(exit_code).with_context(|| format!("{program} could not be started"))
 }
 
-/// Passes on how a child ended.
+/// Returns the exit code of a child.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     ExitCode::from(code)
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_step_is_told_and_the_others_still_run() {
+    fn failed_step_is_reported_and_the_others_still_run() {
         let mut steps = Steps::default();
         steps.run_step("first", OnFailure::Continue, || bail!("broken"));
         steps.run_step("second", OnFailure::Continue, || Ok(()));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_after_a_stop_are_skipped() {
+    fn steps_after_an_abort_are_skipped() {
         let mut steps = Steps::default();
         steps.run_step("build", OnFailure::Abort, || bail!("broken"));
         steps.run_step("tests", OnFailure::Continue, || panic!("must not run"));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_failures_passes() {
+    fn run_without_failures_passes() {
         let mut steps = Steps::default();
         steps.run_step("only", OnFailure::Abort, || Ok(()));
         assert!(steps.has_passed());

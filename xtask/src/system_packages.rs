@@ -1,14 +1,14 @@
-//! Programs that the system's package manager has: asked for where they are missing, as root or with sudo.
+//! Installs programs with the system's package manager where they are missing, as root or with sudo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// The names of a browser that can be driven.
+/// Names of a browser that can be automated.
 const BROWSER_PROGRAMS: [&str; 2] = ["chromium", "google-chrome"];
 
-/// The system's browser, which is installed if there is none.
+/// Returns the system's browser; installs it if there is none.
 pub(crate) fn ensure_chromium() -> Result<PathBuf> {
     if let Some(found) = find_browser() {
         return Ok(found);
@@ -21,7 +21,7 @@ fn find_browser() -> Option<PathBuf> {
     BROWSER_PROGRAMS.iter().find_map(|name| find_program(name))
 }
 
-/// A program on `PATH`.
+/// Finds a program on `PATH`.
 pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     find_program_in(&std::env::var_os("PATH")?, program)
 }
@@ -30,12 +30,12 @@ fn find_program_in(directories: &std::ffi::OsStr, program: &str) -> Option<PathB
     std::env::split_paths(directories).map(|place| place.join(program)).find(|place| place.is_file())
 }
 
-/// Asks Debian's package manager, where there is one and this user may.
+/// Installs Debian packages, where apt exists and this user may use it.
 pub(crate) fn install_packages(packages: &[&str]) -> Result<()> {
     let names = packages.join(" ");
     eprintln!("installing {names} with apt-get …");
     let install = [&["install", "--yes", "--no-install-recommends"], packages].concat();
-    // A machine that never asked which packages there are knows none; one that asked long ago knows old ones.
+    // The package lists may be missing or outdated, so a failed install is retried after an update.
     let installed = run_apt(&install, AptOutput::Hidden)
         || (run_apt(&["update"], AptOutput::Errors) && run_apt(&install, AptOutput::Errors));
     if !installed {
@@ -47,19 +47,19 @@ pub(crate) fn install_packages(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What a person hears of a command.
+/// Whether the output of a command is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AptOutput {
     Hidden,
     Errors,
 }
 
-/// Whether apt-get could do it.
+/// Runs apt-get; returns whether it succeeded.
 fn run_apt(arguments: &[&str], told: AptOutput) -> bool {
     let mut apt = if is_root() {
         Command::new("apt-get")
     } else {
-        // Nobody may be there to type a password.
+        // Non-interactive: there may be no person to type a password.
         let mut sudo = Command::new("sudo");
         sudo.args(["--non-interactive", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
         sudo
@@ -71,7 +71,7 @@ fn run_apt(arguments: &[&str], told: AptOutput) -> bool {
     apt.status().is_ok_and(|status| status.success())
 }
 
-/// Whether this user may do everything: their processes belong to root.
+/// Returns whether this user is root.
 #[cfg(unix)]
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_found_in_the_first_directory_that_has_it() {
+    fn program_is_found_in_the_first_matching_directory() {
         let (empty, full) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let program = full.path().join("a-program");
         std::fs::write(&program, "").unwrap();

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check, in the order in which a person wants to hear of them.
+//! `cargo xtask test`: every check, those with the most useful failures first.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let web = WebProject::new(&workspace);
     if filter.is_none() {
-        // Before the binary, which has it inside.
+        // Before the binary, which embeds the page.
         steps.run_step("page", OnFailure::Abort, || web.ensure_page());
     }
     steps.run_step("build", OnFailure::Abort, || cargo(&["build", "--workspace", "--exclude", "xtask", "--bins"]));

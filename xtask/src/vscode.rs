@@ -1,4 +1,5 @@
-//! `cargo xtask vscode`: VS Code's own workbench, in a browser without a screen, as a client of Hostler on the scripted model.
+//! `cargo xtask vscode`: runs VS Code's workbench in a headless browser, as a client of Hostler on the scripted
+//! model.
 
 mod install;
 
@@ -29,7 +30,7 @@ pub struct Options {
     frames: bool,
 }
 
-/// Installs what is missing, builds, and hands over to the journey.
+/// Installs what is missing, builds, and runs the script.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let parts = install::ensure_installed()?;

@@ -1,5 +1,5 @@
-//! `cargo xtask web`: builds the page into `web/dist`, checks it (types, lints, tests), drives it in a browser, or takes its
-//! picture.
+//! `cargo xtask web`: builds the page into `web/dist`, checks it (types, lints, tests), tests it in a browser, or
+//! takes screenshots.
 
 mod packages;
 mod page_build;
@@ -32,7 +32,7 @@ pub struct Options {
     hostler: Option<PathBuf>,
 }
 
-/// Installs what is missing, then does what was asked for.
+/// Installs what is missing, then runs the requested action.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let web = WebProject::new(&workspace);
@@ -71,17 +71,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(steps.finish())
 }
 
-/// A host for the page in a profile (`dev`, `release`), and the agent that it drives.
+/// Builds a host for the page in a profile (`dev`, `release`), and its agent.
 pub(crate) fn build_host(workspace: &Workspace, profile: &str) -> Result<()> {
     run_command(workspace.cargo_command().args(["build", "--package", "hostler", "--profile", profile]))?;
     let directory = if profile == "dev" { "debug" } else { profile };
     run_command(Command::new(workspace.hostler_binary(directory)).args(["agents", "install", "claude"]))
 }
 
-/// The page's directory, and what can be done there.
+/// The page's project directory.
 pub(crate) struct WebProject {
     directory: PathBuf,
-    /// Where pictures and logs of failed tests go.
+    /// Directory of screenshots and logs of failed tests.
     browser_output: PathBuf,
 }
 
@@ -90,7 +90,7 @@ impl WebProject {
         Self { directory: workspace.root.join("web"), browser_output: workspace.target_directory.join("browser") }
     }
 
-    /// Sees to it that a binary that is built afterwards has the page in it.
+    /// Ensures that a binary that is built afterwards embeds the page.
     pub(crate) fn ensure_page(&self) -> Result<()> {
         self.ensure_packages()?;
         self.build()
@@ -107,21 +107,21 @@ impl WebProject {
         Ok(())
     }
 
-    /// The checks that need no browser, one after the other.
+    /// Runs the checks that need no browser, one after the other.
     pub(crate) fn check(&self, hostler: &Path, mark: impl Fn(&mut Command) -> &mut Command) -> Result<()> {
         run_command(mark(&mut self.npm_script("types")))?;
         run_command(mark(&mut self.npm_script("lint")))?;
         run_command(mark(&mut self.test_command(hostler)))
     }
 
-    /// The tests that need no browser; with a host, none of them is skipped.
+    /// Returns the tests that need no browser; with a host, none of them is skipped.
     fn test_command(&self, hostler: &Path) -> Command {
         let mut npm = self.npm_script("test");
         npm.env("HOSTLER_BIN", hostler);
         npm
     }
 
-    /// The tests in the system's browser: all of them, or the files whose names contain a word.
+    /// Runs the tests in the system's browser: all of them, or the files whose names contain a word.
     pub(crate) fn browser_tests(
         &self,
         hostler: &Path,
@@ -134,7 +134,7 @@ impl WebProject {
         Report::Vitest(report).succeed(mark(&mut npm))
     }
 
-    /// A script that drives the page in the system's browser.
+    /// Returns a script that automates the page in the system's browser.
     pub(crate) fn browser_script(&self, name: &str, hostler: &Path) -> Result<Command> {
         let mut npm = self.npm_script(name);
         npm.env("HOSTLER_BIN", hostler)
@@ -143,7 +143,7 @@ impl WebProject {
         Ok(npm)
     }
 
-    /// One of the scripts in `package.json`.
+    /// Returns one of the scripts in `package.json`.
     fn npm_script(&self, name: &str) -> Command {
         let mut npm = Command::new("npm");
         npm.args(["run", "--silent", name]).current_dir(&self.directory).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! What cargo says about this workspace.
+//! Facts about this workspace from `cargo metadata`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,44 +6,44 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-/// The workspace, as `cargo metadata` describes it.
+/// Workspace, as `cargo metadata` describes it.
 #[derive(Debug, Deserialize)]
 pub struct Workspace {
     /// Its own packages.
     pub packages: Vec<Package>,
-    /// Where it lies.
+    /// Root directory.
     #[serde(rename = "workspace_root")]
     pub root: PathBuf,
-    /// Where cargo builds to.
+    /// Build directory.
     pub target_directory: PathBuf,
 }
 
-/// One package.
+/// Package.
 #[derive(Debug, Deserialize)]
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// The SPDX expression.
+    /// SPDX expression.
     pub license: Option<String>,
-    /// One sentence.
+    /// Description in one sentence.
     pub description: Option<String>,
-    /// Its manifest.
+    /// Path of its manifest.
     pub manifest_path: PathBuf,
-    /// What it asks for.
+    /// Its dependencies.
     pub dependencies: Vec<Dependency>,
 }
 
-/// An edge in the graph of packages.
+/// Dependency between packages.
 #[derive(Debug, Deserialize)]
 pub struct Dependency {
-    /// The package that is needed.
+    /// Name of the required package.
     pub name: String,
     /// `None` for an ordinary dependency, else `dev` or `build`.
     pub kind: Option<String>,
 }
 
 impl Package {
-    /// The names of the packages that its code (not its tests) needs.
+    /// Returns the names of the packages that its code (not its tests) needs.
     pub fn dependency_names(&self) -> impl Iterator<Item = &str> {
         self.dependencies
             .iter()
@@ -51,14 +51,14 @@ impl Package {
             .map(|dependency| dependency.name.as_str())
     }
 
-    /// The package's directory.
+    /// Returns the package's directory.
     pub fn directory(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(Path::new("."))
     }
 }
 
 impl Workspace {
-    /// Asks cargo.
+    /// Runs `cargo metadata`.
     pub fn load() -> Result<Self> {
         let output = cargo(manifest_directory())
             .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
@@ -70,18 +70,18 @@ impl Workspace {
         serde_json::from_slice(&output.stdout).context("cargo metadata answered in an unknown form")
     }
 
-    /// A cargo command that runs in the workspace.
+    /// Returns a cargo command that runs in the workspace.
     pub fn cargo_command(&self) -> Command {
         cargo(&self.root)
     }
 
-    /// The `hostler` binary of a profile (`debug`, `release`).
+    /// Returns the `hostler` binary of a profile (`debug`, `release`).
     pub fn hostler_binary(&self, profile: &str) -> PathBuf {
         self.target_directory.join(profile).join(format!("hostler{}", std::env::consts::EXE_SUFFIX))
     }
 }
 
-/// This package's directory, which is inside the workspace.
+/// Returns this package's directory, which is inside the workspace.
 fn manifest_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

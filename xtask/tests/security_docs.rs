@@ -13,7 +13,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(Workspace::load().unwrap().root.join(name)).unwrap()
 }
 
-/// The cells of a Markdown table row, without the empty ones at its ends.
+/// Returns the cells of a Markdown table row, without the empty ones at its ends.
 fn cells(line: &str) -> Vec<&str> {
     line.trim().trim_matches('|').split(" | ").map(str::trim).collect()
 }
@@ -50,9 +50,10 @@ fn every_dependency_with_native_code_is_listed() {
     assert_eq!(listed, native, "docs/security.md lists every dependency that builds native code");
 }
 
-/// `crates/hostler/tests/trust.rs::name` in a row names a Rust test; in a TypeScript file the name is the test's title.
+/// `crates/hostler/tests/trust.rs::name` in a row names a Rust test; in a TypeScript file the name is the test's
+/// title.
 #[test]
-fn every_test_that_the_threat_model_names_exists() {
+fn every_test_in_the_threat_model_exists() {
     let root = Workspace::load().unwrap().root;
     let page = read("docs/security.md");
     let mut missing = Vec::new();

@@ -1,4 +1,4 @@
-//! The rules of the house, as ordinary failing tests.
+//! Project rules as tests: layers of crates, unsafe code, file sizes, machine paths.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use xtask::workspace::Workspace;
 
-/// Which crate may use which, from the bottom up. What tests use is free.
+/// Which crate may depend on which, from the bottom up. Dev-dependencies are not restricted.
 const LAYERS: [(&str, &[&str]); 22] = [
     ("hostler-redact", &[]),
     ("hostler-telemetry", &[]),
@@ -73,7 +73,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("xtask", &[]),
 ];
 
-/// Outside crates that stand for a layer's knowledge, and who has it.
+/// External crates that belong to a layer, and the crates that may use them.
 const EXTERNAL_CRATE_USERS: [(&str, &[&str]); 10] = [
     ("ahp", &["hostler-engine", "hostler-testkit"]),
     ("ahp-types", &["hostler-store", "hostler-engine", "hostler-ahp", "hostler-cli", "hostler-testkit"]),
@@ -87,7 +87,7 @@ const EXTERNAL_CRATE_USERS: [(&str, &[&str]); 10] = [
     ("rust-embed", &["hostler-web"]),
 ];
 
-/// The one crate that talks to the operating system in ways that Rust cannot check.
+/// The only crate with unsafe code, for the operating system.
 const UNSAFE_CRATE: &str = "hostler-process";
 
 const MAX_FILE_LINES: usize = 900;
@@ -112,7 +112,7 @@ fn dependencies_point_down_only() {
         let ours: Vec<_> = ours.collect();
         let stranger = ours.iter().filter(|name| !allowed.contains(name));
         wrong.extend(stranger.map(|name| format!("{} uses {name}", package.name)));
-        // A table that allows more than there is does not say how things are.
+        // The table must not allow dependencies that do not exist.
         let unused = allowed.iter().filter(|name| !ours.contains(name));
         wrong.extend(unused.map(|name| format!("{} does not use {name}", package.name)));
     }
@@ -120,7 +120,7 @@ fn dependencies_point_down_only() {
 }
 
 #[test]
-fn what_a_layer_knows_stays_in_it() {
+fn external_crates_are_used_only_by_their_layer() {
     let (mut wrong, mut unused) = (Vec::new(), BTreeSet::<(&str, &str)>::new());
     for (outside, knowing) in EXTERNAL_CRATE_USERS {
         unused.extend(knowing.iter().map(|name| (*name, outside)));
@@ -140,7 +140,7 @@ fn what_a_layer_knows_stays_in_it() {
 }
 
 #[test]
-fn every_crate_says_what_it_is_and_how_it_is_licensed() {
+fn every_crate_has_a_description_and_a_license() {
     let mut wrong = Vec::new();
     for package in workspace().packages {
         if package.license.as_deref() != Some("MIT OR Apache-2.0") {
@@ -154,7 +154,7 @@ fn every_crate_says_what_it_is_and_how_it_is_licensed() {
 }
 
 #[test]
-fn the_list_of_crates_is_the_list_of_crates() {
+fn documented_crate_list_is_complete() {
     let workspace = workspace();
     let list = std::fs::read_to_string(workspace.root.join("crates/README.md")).unwrap();
     let listed: BTreeSet<&str> = list.lines().filter_map(|line| line.strip_prefix("* `")?.split('`').next()).collect();
@@ -163,7 +163,7 @@ fn the_list_of_crates_is_the_list_of_crates() {
 }
 
 #[test]
-fn unsafe_code_is_forbidden_outside_its_one_place() {
+fn unsafe_code_is_forbidden_outside_one_crate() {
     let mut wrong = Vec::new();
     for package in workspace().packages.iter().filter(|package| package.name != UNSAFE_CRATE) {
         let roots = ["src/lib.rs", "src/main.rs"].map(|root| package.directory().join(root));
@@ -177,7 +177,7 @@ fn unsafe_code_is_forbidden_outside_its_one_place() {
 }
 
 #[test]
-fn no_file_grows_into_everything() {
+fn no_file_exceeds_the_size_limit() {
     let long = |source: &SourceFile| {
         let lines = source.text.lines().count();
         (source.is_rust() && lines > MAX_FILE_LINES).then(|| format!("{}: {lines} lines", source.name))
@@ -186,14 +186,14 @@ fn no_file_grows_into_everything() {
 }
 
 #[test]
-fn nothing_is_left_to_do() {
-    // In two pieces, so that this file does not find itself.
+fn no_todo_macros_remain() {
+    // In two pieces, so that this file does not match itself.
     let mark = concat!("todo", "!(");
     assert_none("unfinished code", &find(&sources(), |source| source.is_rust(), &[mark]));
 }
 
 #[test]
-fn no_machine_s_paths_are_in_the_project() {
+fn no_machine_paths_are_in_the_project() {
     let anywhere = [concat!("/wo", "rk/")];
     assert_none("paths of somebody's machine", &find(&sources(), |_| true, &anywhere));
 
@@ -202,10 +202,10 @@ fn no_machine_s_paths_are_in_the_project() {
     assert_none("temporary paths that are not asked for", &find(&sources(), product, &[temporary]));
 }
 
-/// What lies in a directory that everybody writes to has a name that nobody can guess, or is checked (CVE-2026-46406). Each place
-/// that knows such a directory is named here.
+/// A file in a shared directory has an unpredictable name, or is checked (CVE-2026-46406). Each place that uses
+/// such a directory is listed here.
 #[test]
-fn shared_temporary_directories_are_known_in_few_places() {
+fn shared_temporary_directories_are_used_in_listed_places_only() {
     let known = ["crates/hostler-cli/src/environment.rs", "crates/hostler-process/src/runtime_dir.rs"];
     let product = |source: &SourceFile| source.is_rust() && !source.is_test() && !known.contains(&source.name.as_str());
     let product = |source: &SourceFile| {
@@ -216,13 +216,13 @@ fn shared_temporary_directories_are_known_in_few_places() {
     let needles =
         [concat!("temp_", "dir()"), concat!("\"/t", "mp\""), concat!("\"/var/t", "mp"), concat!("\"/dev/s", "hm")];
     assert_none("shared temporary directories", &find(&sources(), product, &needles));
-    // With these a name is predictable, or the file is in the shared directory without anything said.
+    // These make a predictable name, or put the file into the shared directory implicitly.
     let makers =
         [concat!("tempfile::temp", "dir()"), concat!("NamedTempFile::n", "ew()"), concat!("tempfile::temp", "file()")];
     assert_none("temporary files in no directory of their own", &find(&sources(), product, &makers));
 }
 
-/// A text file of the project, with its path from the root.
+/// Text file of the project, with its path from the root.
 struct SourceFile {
     name: String,
     text: String,
@@ -240,7 +240,7 @@ impl SourceFile {
                 .any(|part| part == "tests" || part == "tests.rs" || part == "hostler-testkit")
     }
 
-    /// The lines that are compiled into the product, with their numbers.
+    /// Returns the lines that are compiled into the product, with their numbers.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let unit_tests = |line: &&str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
         let is_test = self.is_test();
@@ -264,7 +264,7 @@ fn find(sources: &[SourceFile], which: impl Fn(&SourceFile) -> bool, needles: &[
     found
 }
 
-/// All text files of the project; what is built, fetched or versioned is not looked at.
+/// Returns all text files of the project, except build output, installed packages and version control.
 fn sources() -> Vec<SourceFile> {
     let root = workspace().root;
     let mut found = Vec::new();
@@ -277,7 +277,7 @@ fn collect(root: &Path, directory: &Path, found: &mut Vec<SourceFile>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path: PathBuf = entry.unwrap().path();
         let name = path.file_name().unwrap_or_default();
-        // In a second worktree `.git` is a file that says where the first one is.
+        // In a second worktree `.git` is a file that names the first one.
         if ["target", "node_modules", "dist", ".vite", ".git", "captures"].iter().any(|skipped| name == *skipped) {
             continue;
         }

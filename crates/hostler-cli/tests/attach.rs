@@ -15,7 +15,7 @@ fn host() -> FakeHostLauncher {
     FakeHostLauncher::new(answer_steps(&["seen"]).into_iter().chain([turn_complete()]))
 }
 
-/// A stage with files in its working directory.
+/// Returns a fixture with files in its working directory.
 fn stage() -> CommandFixture {
     let stage = CommandFixture::new();
     let at = |name: &str| stage.scratch.path().join("project").join(name);
@@ -27,7 +27,7 @@ fn stage() -> CommandFixture {
     stage
 }
 
-/// The attachments of the message that was sent.
+/// Returns the attachments of the sent message.
 fn sent(launcher: &FakeHostLauncher) -> Value {
     let dispatched = launcher.recorded.params("dispatchAction");
     assert_eq!(dispatched.len(), 1);
@@ -35,7 +35,7 @@ fn sent(launcher: &FakeHostLauncher) -> Value {
 }
 
 #[tokio::test]
-async fn files_are_sent_in_their_order_as_what_they_are_and_a_directory_as_its_place() {
+async fn files_are_sent_in_order_with_their_types_and_a_directory_as_its_path() {
     let (mut stage, launcher) = (stage(), host());
     stage.stdin = b"from a pipe".to_vec();
     let args = ["run", "look", "--attach", "shot.png", "--attach", "-", "--attach", "src dir", "--attach", "empty"];
@@ -58,7 +58,7 @@ async fn files_are_sent_in_their_order_as_what_they_are_and_a_directory_as_its_p
 }
 
 #[tokio::test]
-async fn a_message_without_files_asks_for_no_plan_and_one_without_words_needs_files() {
+async fn message_without_files_requests_no_plan_and_empty_message_needs_files() {
     let (mut stage_, launcher) = (stage(), host());
     assert_eq!(stage_.run(&["run", "hi"], &launcher).await, Exit::Done);
     assert!(launcher.recorded.params("hostler/planAttachments").is_empty() && sent(&launcher).is_null());
@@ -70,7 +70,7 @@ async fn a_message_without_files_asks_for_no_plan_and_one_without_words_needs_fi
 }
 
 #[tokio::test]
-async fn warnings_are_told_on_stderr_and_the_message_is_sent() {
+async fn warnings_go_to_stderr_and_the_message_is_sent() {
     let mut stage = stage();
     let warning = json!({ "kind": "shrunk", "sentence": "it was made smaller\u{1b}[2J" });
     let launcher = host().with_attachment_plan(json!({ "ok": true, "files": [
@@ -89,7 +89,7 @@ fn rejection() -> Value {
 }
 
 #[tokio::test]
-async fn a_rejection_names_every_file_and_nothing_is_sent() {
+async fn rejection_lists_every_file_and_sends_nothing() {
     let args = ["run", "look", "--attach", "shot.png", "--attach", "notes.txt", "--attach", "empty"];
     let (mut stage_, launcher) = (stage(), host().with_attachment_plan(rejection()));
     assert_eq!(stage_.run(&args, &launcher).await, Exit::Failed);
@@ -108,7 +108,7 @@ async fn a_rejection_names_every_file_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_refused_as_a_whole_says_why() {
+async fn rejection_of_the_whole_message_prints_the_reason() {
     let mut stage = stage();
     let launcher = host().with_attachment_plan(json!({ "ok": false, "reason": "too many pictures", "files": [] }));
     assert_eq!(stage.run(&["run", "look", "--attach", "shot.png"], &launcher).await, Exit::Failed);
@@ -116,7 +116,7 @@ async fn a_message_that_is_refused_as_a_whole_says_why() {
 }
 
 #[tokio::test]
-async fn with_json_the_plan_comes_before_the_envelopes() {
+async fn json_output_prints_the_plan_before_the_envelopes() {
     let mut stage = stage();
     let file = json!({ "label": "shot.png", "decision": "send", "warnings": [], "bytes": 8 });
     let launcher = host().with_attachment_plan(json!({ "ok": true, "files": [file] }));
@@ -127,7 +127,7 @@ async fn with_json_the_plan_comes_before_the_envelopes() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_a_mistake_of_the_command_line_and_no_host_is_needed() {
+async fn unreadable_file_is_a_usage_error_and_starts_no_host() {
     for (args, expected) in [
         (&["missing"][..], "missing cannot be attached: there is no such file.\n"),
         (
@@ -151,7 +151,7 @@ async fn what_cannot_be_read_is_a_mistake_of_the_command_line_and_no_host_is_nee
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_refused_before_it_is_read() {
+async fn oversized_attachments_are_rejected_before_reading() {
     const LIMITS: &str = "[attachments]\nfiles = 2\nfile-size = 8\ntotal-size = 12";
     for (files, exit, expected) in [
         (&["shot.png"][..], Exit::Done, ""),
@@ -183,7 +183,7 @@ async fn what_is_too_much_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn behind_a_running_turn_the_message_waits_with_its_files() {
+async fn message_with_files_is_queued_behind_a_running_turn() {
     let mut stage = stage();
     let session = json!({ "resource": "claude:/1f0c0000-0000-4000-8000-000000000000", "provider": "claude",
         "title": "", "status": 8, "createdAt": "2026-01-01T00:00:00.000Z", "modifiedAt": "2026-01-01T00:00:00.000Z" });

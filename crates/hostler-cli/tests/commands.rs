@@ -20,7 +20,7 @@ fn demo_script() -> Vec<HostScriptStep> {
 }
 
 #[tokio::test]
-async fn the_demo_shows_every_hop_and_leaves_nothing_behind() {
+async fn demo_prints_every_hop_and_cleans_up() {
     let mut stage =
         CommandFixture::new().with_var("HOSTLER_UPSTREAM", "anthropic").with_var("ANTHROPIC_API_KEY", "sk-planted");
     let launcher = FakeHostLauncher::new(demo_script());
@@ -65,7 +65,7 @@ async fn the_demo_shows_every_hop_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn the_demo_keeps_serving_until_it_is_interrupted() {
+async fn demo_keeps_serving_until_interrupted() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new(demo_script());
     let demo = tokio::spawn(stage.command(&["demo"], stage.wiring(&launcher)));
@@ -81,7 +81,7 @@ async fn the_demo_keeps_serving_until_it_is_interrupted() {
 }
 
 #[tokio::test]
-async fn a_demo_that_fails_says_so_and_leaves_nothing_behind() {
+async fn failed_demo_reports_the_error_and_cleans_up() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new([turn_error("auth", "Refused.")]);
     assert_eq!(stage.run(&["demo", "--once"], &launcher).await, Exit::UpstreamRefused);
@@ -95,7 +95,7 @@ fn wiring(stage: &CommandFixture, installer: FakeInstaller) -> Wiring {
 }
 
 #[tokio::test]
-async fn an_install_says_its_steps_and_where_it_is() {
+async fn install_prints_steps_and_path() {
     let mut stage = CommandFixture::new();
     let installer = FakeInstaller::missing(stage.scratch.path());
     let wiring = wiring(&stage, installer);
@@ -105,7 +105,7 @@ async fn an_install_says_its_steps_and_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_failed_install_is_the_installers_sentence_and_code_3() {
+async fn failed_install_prints_the_installers_error_and_exits_with_3() {
     let mut stage = CommandFixture::new();
     let wiring = wiring(&stage, FakeInstaller::failing("The registry cannot be reached: check the network."));
     assert_eq!(stage.run_with_wiring(&["agents", "install", "claude"], wiring).await, Exit::AgentMissing);
@@ -113,7 +113,7 @@ async fn a_failed_install_is_the_installers_sentence_and_code_3() {
 }
 
 #[tokio::test]
-async fn an_install_that_is_interrupted_is_stopped_before_the_command_ends() {
+async fn interrupted_install_is_stopped_before_the_command_ends() {
     let mut stage = CommandFixture::new();
     let installer = FakeInstaller::hanging(stage.scratch.path());
     let wiring = wiring(&stage, installer.clone());
@@ -124,7 +124,7 @@ async fn an_install_that_is_interrupted_is_stopped_before_the_command_ends() {
 }
 
 #[tokio::test]
-async fn an_unknown_agent_or_build_is_a_usage_error() {
+async fn unknown_agent_or_build_is_a_usage_error() {
     for args in [&["agents", "install", "codex"][..], &["agents", "install", "claude", "--build", "wasm"]] {
         let mut stage = CommandFixture::new();
         let wiring = wiring(&stage, FakeInstaller::missing(stage.scratch.path()));
@@ -134,7 +134,7 @@ async fn an_unknown_agent_or_build_is_a_usage_error() {
 }
 
 #[tokio::test]
-async fn the_list_shows_each_build_and_where_it_is() {
+async fn agents_list_shows_each_build_and_its_path() {
     let mut stage = CommandFixture::new();
     let installer = FakeInstaller::installed(stage.scratch.path());
     let wiring = wiring(&stage, installer);
@@ -159,7 +159,7 @@ impl DoctorCheck for Broken {
 }
 
 #[tokio::test]
-async fn the_doctor_is_content_with_an_installed_agent_and_shows_no_key() {
+async fn doctor_passes_with_an_installed_agent_and_prints_no_key() {
     let mut stage = CommandFixture::new().with_var("HOSTLER_UPSTREAM_KEY", "sk-planted");
     let launcher = FakeHostLauncher::new([]);
     assert_eq!(stage.run(&["doctor"], &launcher).await, Exit::Done);
@@ -172,7 +172,7 @@ async fn the_doctor_is_content_with_an_installed_agent_and_shows_no_key() {
 }
 
 #[tokio::test]
-async fn the_doctors_code_tells_a_missing_agent_from_other_problems() {
+async fn doctor_exit_code_distinguishes_a_missing_agent() {
     let mut stage = CommandFixture::new();
     let missing = wiring(&stage, FakeInstaller::missing(stage.scratch.path()));
     assert_eq!(stage.run_with_wiring(&["doctor"], missing).await, Exit::AgentMissing);
@@ -188,7 +188,7 @@ async fn the_doctors_code_tells_a_missing_agent_from_other_problems() {
 }
 
 #[tokio::test]
-async fn the_doctor_finds_the_host_that_runs() {
+async fn doctor_finds_the_running_host() {
     let mut server = CommandFixture::new();
     let launcher = FakeHostLauncher::new([]);
     let serving = tokio::spawn(server.command(&["serve", "--listen", "127.0.0.1:0"], server.wiring(&launcher)));

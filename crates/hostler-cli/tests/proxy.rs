@@ -16,7 +16,7 @@ fn launcher() -> FakeHostLauncher {
 }
 
 #[tokio::test]
-async fn stdout_holds_port_and_nonce_and_people_get_lines_to_copy() {
+async fn stdout_has_port_and_nonce_and_stderr_has_instructions() {
     for signal in [Signal::Terminate, Signal::Interrupt] {
         let mut stage = CommandFixture::new();
         let running = tokio::spawn(stage.command(&["proxy", "--upstream", "scripted"], stage.wiring(&launcher())));
@@ -39,13 +39,13 @@ async fn stdout_holds_port_and_nonce_and_people_get_lines_to_copy() {
 }
 
 #[tokio::test]
-async fn the_end_of_stdin_ends_it_where_that_is_wanted() {
+async fn exit_on_stdin_eof_stops_the_proxy() {
     let mut stage = CommandFixture::new();
     assert_eq!(stage.run(&["proxy", "--exit-on-stdin-eof"], &launcher()).await, Exit::Done);
 }
 
 #[tokio::test]
-async fn an_address_that_others_reach_is_warned_about() {
+async fn non_loopback_address_prints_a_warning() {
     let mut stage = CommandFixture::new();
     let args = ["proxy", "--listen", "0.0.0.0:0"];
     let running = tokio::spawn(stage.command(&args, stage.wiring(&launcher())));
@@ -57,7 +57,7 @@ async fn an_address_that_others_reach_is_warned_about() {
 }
 
 #[tokio::test]
-async fn requests_are_printed_a_line_each() {
+async fn each_request_is_logged_on_one_line() {
     let mut stage = CommandFixture::new();
     let running = tokio::spawn(stage.command(&["proxy", "--log-requests"], stage.wiring(&launcher())));
     stage.err.wait_for("Ctrl-C ends it.").await;
@@ -80,7 +80,7 @@ async fn requests_are_printed_a_line_each() {
 }
 
 #[tokio::test]
-async fn limits_are_counted_in_a_state_directory_of_its_own() {
+async fn limits_use_a_separate_state_directory() {
     let mut stage = CommandFixture::new();
     stage.write_config("[limits]\nday-requests = 5\n");
     let running = tokio::spawn(stage.command(&["proxy"], stage.wiring(&launcher())));
@@ -96,7 +96,7 @@ async fn limits_are_counted_in_a_state_directory_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_changed_file_reaches_the_proxy_and_a_broken_one_is_told() {
+async fn changed_config_is_applied_and_invalid_config_is_reported() {
     let mut stage = CommandFixture::new();
     let path = stage.write_config("upstream = 'scripted'\n");
     let running = tokio::spawn(stage.command(&["proxy"], stage.wiring(&launcher())));
@@ -107,7 +107,7 @@ async fn a_changed_file_reaches_the_proxy_and_a_broken_one_is_told() {
     stage.err.wait_for("was read anew; upstreams: toy.").await;
     std::fs::write(&path, "upstream = \n").unwrap();
     stage.err.wait_for("The configuration stays as it was.").await;
-    // A signal reads it at once, with another sentence for another mistake.
+    // SIGHUP reloads at once; another error gives another message.
     std::fs::write(&path, "upstream = 'nobody'\n").unwrap();
     stage.signal.send(Signal::Hangup).await.unwrap();
     stage.err.wait_for("`upstream` must be one of").await;
@@ -117,7 +117,7 @@ async fn a_changed_file_reaches_the_proxy_and_a_broken_one_is_told() {
 }
 
 #[tokio::test]
-async fn a_host_follows_its_file_too_and_a_lost_terminal_ends_it() {
+async fn host_reloads_its_config_and_stops_on_terminal_hangup() {
     let mut stage = CommandFixture::new();
     stage.is_terminal = true;
     let path = stage.write_config("upstream = 'scripted'\n");
@@ -134,7 +134,7 @@ async fn a_host_follows_its_file_too_and_a_lost_terminal_ends_it() {
 }
 
 #[tokio::test]
-async fn a_key_is_read_from_stdin_kept_and_not_shown() {
+async fn login_reads_key_from_stdin_saves_it_and_does_not_print_it() {
     let mut stage = CommandFixture::new();
     stage.stdin = b"sk-planted\n".to_vec();
     stage.write_config("[upstreams.work]\nkind = 'anthropic'\n");
@@ -147,7 +147,7 @@ async fn a_key_is_read_from_stdin_kept_and_not_shown() {
 }
 
 #[tokio::test]
-async fn without_a_keyring_the_file_is_named_and_what_wins_over_it() {
+async fn login_without_keyring_prints_the_file_and_overriding_sources() {
     let mut stage = CommandFixture::new().with_var("OPENAI_API_KEY", "sk-other");
     stage.stdin = b"sk-planted".to_vec();
     stage.credential_vault.refusal = Some("the system keyring cannot be used: there is none");
@@ -161,7 +161,7 @@ async fn without_a_keyring_the_file_is_named_and_what_wins_over_it() {
 }
 
 #[tokio::test]
-async fn wrong_names_and_wrong_keys_are_usage_errors() {
+async fn invalid_upstreams_and_keys_are_usage_errors() {
     for (name, stdin, part) in [
         ("acme", "sk", "choose one of anthropic, copilot, openai"),
         ("scripted", "sk", "needs no key"),
@@ -177,7 +177,7 @@ async fn wrong_names_and_wrong_keys_are_usage_errors() {
 }
 
 #[tokio::test]
-async fn copilot_shows_a_code_and_waits_for_it() {
+async fn copilot_login_prints_a_device_code_and_waits() {
     let mut stage = CommandFixture::new();
     let running = tokio::spawn(stage.command(&["agents", "login", "copilot"], stage.wiring(&launcher())));
     stage.err.wait_for("https://github.example/login").await;
@@ -190,7 +190,7 @@ async fn copilot_shows_a_code_and_waits_for_it() {
 }
 
 #[tokio::test]
-async fn an_interrupt_gives_up_signing_in() {
+async fn interrupt_cancels_login() {
     let mut stage = CommandFixture::new();
     let running = tokio::spawn(stage.command(&["agents", "login", "copilot"], stage.wiring(&launcher())));
     stage.err.wait_for("ABCD-1234").await;
@@ -200,7 +200,7 @@ async fn an_interrupt_gives_up_signing_in() {
 }
 
 #[tokio::test]
-async fn logging_out_forgets_the_key_and_says_from_where() {
+async fn logout_removes_the_key_and_prints_its_location() {
     let mut stage = CommandFixture::new();
     stage.credential_vault.stored.lock().unwrap().insert("anthropic".into(), "sk".into());
     assert_eq!(stage.run(&["agents", "logout", "anthropic"], &launcher()).await, Exit::Done);
@@ -211,7 +211,7 @@ async fn logging_out_forgets_the_key_and_says_from_where() {
 }
 
 #[tokio::test]
-async fn the_doctor_tells_where_each_key_is_and_never_what_it_is() {
+async fn doctor_prints_key_locations_and_never_keys() {
     let mut stage = CommandFixture::new().with_var("WORK_KEY", "sk-planted");
     let config = stage.write_config(
         "upstream = 'work'\n[upstreams.work]\nkind = 'anthropic'\nkey-env = 'WORK_KEY'\n\

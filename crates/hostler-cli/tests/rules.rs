@@ -1,4 +1,4 @@
-//! `rules`: what agents may do, kept in the state directory, without a host.
+//! `hostler rules`: rules in the state directory, without a host.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use support::host::FakeHostLauncher;
 use support::{CommandFixture, entry_names};
 
-/// A command in a home that earlier commands have used.
+/// Home directory that several commands share.
 struct RulesFixture {
     home: CommandFixture,
 }
@@ -62,7 +62,7 @@ async fn rules_are_added_listed_and_removed() {
     let project = shell.project();
     let said = shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
     assert_eq!(said.err, "Added: deny Read(~/secrets/**), for all sessions.\n");
-    // A directory is kept as sessions name it, however it was written.
+    // A directory is stored in the form that sessions use, however it was typed.
     let said = shell.done(&["rules", "add", "allow", "Bash(git status)", "--workspace", "../project/."]).await;
     assert_eq!(said.err, format!("Added: allow Bash(git status), for sessions in {}.\n", project.display()));
     let said = shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
@@ -101,7 +101,7 @@ async fn rules_are_added_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn a_call_is_explained_by_the_rule_that_decides_and_the_part_that_it_is_about() {
+async fn rules_test_names_the_deciding_rule_and_the_matched_part() {
     let shell = RulesFixture::new();
     shell.done(&["rules", "add", "allow", "Bash(git:*)", "--workspace", "."]).await;
     shell.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
@@ -138,7 +138,7 @@ async fn a_call_is_explained_by_the_rule_that_decides_and_the_part_that_it_is_ab
 }
 
 #[tokio::test]
-async fn a_wrong_text_is_a_usage_error_that_says_where() {
+async fn invalid_rule_is_a_usage_error_with_its_position() {
     let shell = RulesFixture::new();
     for (args, part) in [
         (
@@ -165,7 +165,7 @@ async fn a_wrong_text_is_a_usage_error_that_says_where() {
 }
 
 #[tokio::test]
-async fn looking_makes_nothing() {
+async fn reading_rules_creates_no_files() {
     let shell = RulesFixture::new();
     let said = shell.done(&["rules", "list"]).await;
     assert_eq!((said.out.as_str(), said.err.starts_with("There are no rules")), ("", true));
@@ -175,7 +175,7 @@ async fn looking_makes_nothing() {
 }
 
 #[tokio::test]
-async fn a_book_that_cannot_be_understood_is_left_as_it_is() {
+async fn invalid_rules_file_is_left_unchanged() {
     let shell = RulesFixture::new();
     shell.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
     std::fs::write(shell.file(), "nonsense = [").unwrap();
@@ -188,7 +188,7 @@ async fn a_book_that_cannot_be_understood_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn the_mode_of_the_settings_counts_and_must_be_one() {
+async fn permission_mode_setting_applies_and_must_be_valid() {
     let shell = RulesFixture::new();
     shell.home.write_config("permission-mode = \"plan\"\n");
     let said = shell.done(&["rules", "test", "Write(a)"]).await;
@@ -200,7 +200,7 @@ async fn the_mode_of_the_settings_counts_and_must_be_one() {
 }
 
 #[tokio::test]
-async fn planning_may_write_the_agents_own_plan_and_a_rule_may_object() {
+async fn plan_mode_allows_writing_plans_unless_a_rule_denies() {
     let shell = RulesFixture::new();
     let plan = format!("Write({})", text(&shell.home.scratch.path().join("plans/mine.md")));
     let test = ["rules", "test", &plan, "--mode", "plan"];

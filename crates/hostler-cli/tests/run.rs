@@ -21,7 +21,7 @@ async fn pass(gate: &Semaphore) {
 }
 
 #[tokio::test]
-async fn the_answer_streams_to_stdout_and_nothing_else_does() {
+async fn response_streams_to_stdout_and_nothing_else_does() {
     let mut stage = CommandFixture::new();
     let mut script = answer_steps(&["Hello", ", ", "world"]);
     script.insert(
@@ -39,7 +39,7 @@ async fn the_answer_streams_to_stdout_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn the_session_is_made_in_the_folder_and_the_message_is_the_users() {
+async fn session_is_created_in_the_folder_with_the_users_message() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new(answer_steps(&["ok"]).into_iter().chain([turn_complete()]));
     let args = ["run", "--cwd", "..", "--model", "m-1", "--permission-mode", "plan", "what is this?"];
@@ -64,7 +64,7 @@ async fn the_session_is_made_in_the_folder_and_the_message_is_the_users() {
 }
 
 #[tokio::test]
-async fn a_terminal_sees_dim_reasoning_and_the_prompt_on_its_own_line() {
+async fn terminal_shows_dim_reasoning_and_ends_with_a_line_break() {
     let mut stage = CommandFixture::new().on_terminal();
     let script = [
         HostScriptStep::Chat(
@@ -85,7 +85,7 @@ async fn a_terminal_sees_dim_reasoning_and_the_prompt_on_its_own_line() {
 }
 
 #[tokio::test]
-async fn tool_calls_are_lines_on_stderr_and_a_refused_one_says_so() {
+async fn tool_calls_are_printed_on_stderr_with_denials() {
     let mut stage = CommandFixture::new();
     let start = |id: &str, name: &str| {
         HostScriptStep::Chat(
@@ -119,7 +119,7 @@ async fn tool_calls_are_lines_on_stderr_and_a_refused_one_says_so() {
     assert_eq!(stage.out.text(), "");
 }
 
-/// A host that asks about a command and takes whatever is answered.
+/// Returns a host that asks about a command and accepts any answer.
 fn asking() -> FakeHostLauncher {
     let start = json!({ "type": "chat/toolCallStart", "toolCallId": "a", "toolName": "Bash", "displayName": "Bash" });
     let ready = json!({ "type": "chat/toolCallReady", "toolCallId": "a", "invocationMessage": "Run `touch made`",
@@ -140,7 +140,7 @@ fn confirmation(launcher: &FakeHostLauncher) -> Value {
 }
 
 #[tokio::test]
-async fn on_a_terminal_the_user_is_asked_and_the_answer_is_dispatched() {
+async fn terminal_user_is_prompted_and_the_answer_is_dispatched() {
     let mut stage = CommandFixture::new().on_terminal();
     stage.stdin = b"7\n1\n".to_vec();
     let launcher = asking();
@@ -153,7 +153,7 @@ async fn on_a_terminal_the_user_is_asked_and_the_answer_is_dispatched() {
 }
 
 #[tokio::test]
-async fn who_leaves_the_terminal_or_has_none_has_not_agreed() {
+async fn closed_or_missing_stdin_denies_requests() {
     for mut stage in [CommandFixture::new().on_terminal(), CommandFixture::new()] {
         let asked = stage.is_terminal;
         if !asked {
@@ -171,7 +171,7 @@ async fn who_leaves_the_terminal_or_has_none_has_not_agreed() {
 }
 
 #[tokio::test]
-async fn json_prints_each_envelope_on_one_line() {
+async fn json_output_prints_each_envelope_on_one_line() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new(answer_steps(&["two\nlines"]).into_iter().chain([turn_complete()]));
     assert_eq!(stage.run(&["run", "--json", "hi"], &launcher).await, Exit::Done);
@@ -183,7 +183,7 @@ async fn json_prints_each_envelope_on_one_line() {
 }
 
 #[tokio::test]
-async fn errors_say_what_happened_what_to_do_and_end_with_their_code() {
+async fn turn_errors_print_cause_and_fix_with_their_exit_code() {
     for (kind, exit, hint) in [
         ("auth", Exit::UpstreamRefused, "HOSTLER_UPSTREAM_KEY"),
         ("agentMissing", Exit::AgentMissing, "hostler agents install claude"),
@@ -200,7 +200,7 @@ async fn errors_say_what_happened_what_to_do_and_end_with_their_code() {
 }
 
 #[tokio::test]
-async fn a_rejected_message_is_a_failure_with_the_hosts_reason() {
+async fn rejected_message_fails_with_the_hosts_reason() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new([HostScriptStep::Reject("a turn is running")]);
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Failed);
@@ -208,7 +208,7 @@ async fn a_rejected_message_is_a_failure_with_the_hosts_reason() {
 }
 
 #[tokio::test]
-async fn a_host_that_hangs_up_is_a_failure() {
+async fn lost_connection_is_a_failure() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new(answer_steps(&["half"]).into_iter().chain([HostScriptStep::HangUp]));
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Failed);
@@ -229,7 +229,7 @@ async fn ctrl_c_cancels_the_turn_and_waits_for_its_end() {
 }
 
 #[tokio::test]
-async fn a_second_ctrl_c_does_not_wait() {
+async fn second_ctrl_c_does_not_wait() {
     let mut stage = CommandFixture::new();
     let interrupt = || HostScriptStep::Signal(stage.signal.clone(), Signal::Interrupt);
     let launcher =
@@ -240,7 +240,7 @@ async fn a_second_ctrl_c_does_not_wait() {
 }
 
 #[tokio::test]
-async fn a_reader_that_leaves_cancels_the_turn_quietly() {
+async fn closed_stdout_cancels_the_turn_without_output() {
     let mut stage = CommandFixture::new();
     stage.out = CapturedOutput::with_broken_pipe();
     let launcher = FakeHostLauncher::new(answer_steps(&["lost"]).into_iter().chain([HostScriptStep::WaitForCancel]));
@@ -250,7 +250,7 @@ async fn a_reader_that_leaves_cancels_the_turn_quietly() {
 }
 
 #[tokio::test]
-async fn a_dash_reads_the_message_from_stdin() {
+async fn dash_reads_the_message_from_stdin() {
     let mut stage = CommandFixture::new();
     stage.stdin = b"from a pipe\n".to_vec();
     let launcher = FakeHostLauncher::new([turn_complete()]);
@@ -263,7 +263,7 @@ async fn a_dash_reads_the_message_from_stdin() {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_start_ends_with_its_code() {
+async fn failed_host_start_sets_the_exit_code() {
     for (failure, exit) in [
         (LaunchError::AgentMissing("No agent.".into()), Exit::AgentMissing),
         (LaunchError::Other("No port.".into()), Exit::Failed),
@@ -275,7 +275,7 @@ async fn a_host_that_does_not_start_ends_with_its_code() {
 }
 
 #[tokio::test]
-async fn a_request_of_the_host_is_answered() {
+async fn host_request_is_answered() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new([HostScriptStep::SendRequest("resourceRead"), turn_complete()]);
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
@@ -284,7 +284,7 @@ async fn a_request_of_the_host_is_answered() {
 }
 
 #[tokio::test]
-async fn the_private_host_is_published_with_a_token_and_gone_afterwards() {
+async fn started_host_is_published_with_a_token_and_removed_afterwards() {
     let (reached, go_on) = (gate(), gate());
     let mut stage = CommandFixture::new().with_var("HOSTLER_UPSTREAM", "scripted").with_var("HOSTLER_NO_TOKEN", "1");
     let launcher =
@@ -305,7 +305,7 @@ async fn the_private_host_is_published_with_a_token_and_gone_afterwards() {
 }
 
 #[tokio::test]
-async fn a_second_command_uses_the_first_ones_host_which_stays_for_it() {
+async fn second_command_shares_the_host_of_the_first_which_waits_for_it() {
     let (reached, go_on) = (gate(), gate());
     let mut first = CommandFixture::new();
     let launcher =
@@ -319,7 +319,7 @@ async fn a_second_command_uses_the_first_ones_host_which_stays_for_it() {
     let second_run = tokio::spawn(second.command(&["run", "--state-dir", &state_dir, "two"], second.wiring(&unused)));
     pass(&reached).await;
 
-    // Both turns wait; only the first is let go.
+    // Both turns wait; only the first one is released.
     go_on.add_permits(1);
     first.err.wait_for("Other clients are connected").await;
     assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 0);
@@ -331,7 +331,7 @@ async fn a_second_command_uses_the_first_ones_host_which_stays_for_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_said_so() {
+async fn wrong_token_is_reported() {
     let mut server = CommandFixture::new();
     let launcher = FakeHostLauncher::new([]);
     let serving = tokio::spawn(server.command(&["serve", "--listen", "127.0.0.1:0"], server.wiring(&launcher)));

@@ -12,7 +12,7 @@ use support::{CommandFixture, entry_names};
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
 #[tokio::test]
-async fn stdout_holds_exactly_the_ready_line_and_a_signal_ends_it_well() {
+async fn stdout_has_only_the_ready_line_and_a_signal_stops_the_host() {
     for signal in [Signal::Terminate, Signal::Interrupt] {
         let mut stage = CommandFixture::new();
         let launcher = FakeHostLauncher::new([]);
@@ -31,7 +31,7 @@ async fn stdout_holds_exactly_the_ready_line_and_a_signal_ends_it_well() {
 }
 
 #[tokio::test]
-async fn only_a_terminal_sees_the_token() {
+async fn token_is_printed_on_a_terminal_only() {
     for terminal in [true, false] {
         let mut stage = CommandFixture::new();
         stage.is_terminal = terminal;
@@ -49,7 +49,7 @@ async fn only_a_terminal_sees_the_token() {
 }
 
 #[tokio::test]
-async fn a_given_token_is_used_and_kept_in_a_file_only_while_it_runs() {
+async fn given_token_is_used_and_stored_only_while_running() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new([]);
     let args = [&SERVE[..], &["--token", "given_token-1"]].concat();
@@ -64,7 +64,7 @@ async fn a_given_token_is_used_and_kept_in_a_file_only_while_it_runs() {
 }
 
 #[tokio::test]
-async fn the_end_of_stdin_ends_it_where_that_is_wanted() {
+async fn exit_on_stdin_eof_stops_the_host() {
     let mut stage = CommandFixture::new();
     stage.stdin = b"noise".to_vec();
     let launcher = FakeHostLauncher::new([]);
@@ -73,7 +73,7 @@ async fn the_end_of_stdin_ends_it_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_second_signal_does_not_wait_for_the_shutdown() {
+async fn second_signal_does_not_wait_for_the_shutdown() {
     let mut stage = CommandFixture::new();
     let serving = tokio::spawn(stage.command(&SERVE, stage.wiring(&FakeHostLauncher::never_stopping())));
     stage.out.wait_for("\n").await;
@@ -83,7 +83,7 @@ async fn a_second_signal_does_not_wait_for_the_shutdown() {
 }
 
 #[tokio::test]
-async fn a_second_host_on_the_same_state_is_refused_with_the_holders_process() {
+async fn second_host_on_the_same_state_is_refused_with_the_pid() {
     let mut first = CommandFixture::new();
     let launcher = FakeHostLauncher::new([]);
     let serving = tokio::spawn(first.command(&SERVE, first.wiring(&launcher)));
@@ -101,7 +101,7 @@ async fn a_second_host_on_the_same_state_is_refused_with_the_holders_process() {
 }
 
 #[tokio::test]
-async fn wrong_settings_and_a_failed_launch_have_their_codes() {
+async fn invalid_settings_and_failed_launch_have_their_exit_codes() {
     let launcher = FakeHostLauncher::failing_to_start(LaunchError::AgentMissing("Install it.".into()));
     for (args, exit, text) in [
         (&["--no-token", "--listen", "0.0.0.0:0"][..], Exit::Usage, "loopback only"),
@@ -119,7 +119,7 @@ async fn wrong_settings_and_a_failed_launch_have_their_codes() {
 }
 
 #[tokio::test]
-async fn the_configuration_file_is_read_and_its_unknown_keys_named() {
+async fn configuration_file_is_read_and_unknown_keys_are_reported() {
     let mut stage = CommandFixture::new();
     let directory = stage.scratch.path().join(".config/hostler");
     std::fs::create_dir_all(&directory).unwrap();

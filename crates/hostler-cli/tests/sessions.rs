@@ -12,7 +12,7 @@ use support::{CommandFixture, entry_names};
 const FIRST: &str = "claude:/1f0c0000-0000-4000-8000-000000000001";
 const SECOND: &str = "claude:/1f0d0000-0000-4000-8000-000000000002";
 const THIRD: &str = "claude:/27aa0000-0000-4000-8000-000000000003";
-/// Archived.
+/// Archived session.
 const FOURTH: &str = "claude:/30bb0000-0000-4000-8000-000000000004";
 
 fn session(uri: &str, title: &str, status: u32) -> Value {
@@ -21,7 +21,7 @@ fn session(uri: &str, title: &str, status: u32) -> Value {
         "workingDirectories": ["file:///srv/project"] })
 }
 
-/// A host with four sessions, on more than one page.
+/// Returns a host with four sessions, on more than one page.
 fn host(script: impl IntoIterator<Item = HostScriptStep>) -> FakeHostLauncher {
     let sessions = vec![
         session(FIRST, "first", 33),
@@ -35,7 +35,7 @@ fn host(script: impl IntoIterator<Item = HostScriptStep>) -> FakeHostLauncher {
     FakeHostLauncher::new(script).with_sessions(sessions, json!([turn]))
 }
 
-/// Runs a command on such a host: exit, stdout, stderr.
+/// Runs a command on such a host; returns exit, stdout, stderr.
 async fn run(args: &[&str], launcher: &FakeHostLauncher) -> (Exit, String, String) {
     let mut stage = CommandFixture::new();
     let exit = stage.run(args, launcher).await;
@@ -44,7 +44,7 @@ async fn run(args: &[&str], launcher: &FakeHostLauncher) -> (Exit, String, Strin
 }
 
 #[tokio::test]
-async fn the_list_goes_over_all_pages_and_leaves_archived_sessions_out() {
+async fn list_reads_all_pages_and_omits_archived_sessions() {
     let launcher = host([]);
     let (exit, out, err) = run(&["sessions", "list"], &launcher).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
@@ -61,7 +61,7 @@ async fn the_list_goes_over_all_pages_and_leaves_archived_sessions_out() {
 }
 
 #[tokio::test]
-async fn the_list_takes_archived_sessions_in_on_demand_and_stops_at_its_limit() {
+async fn list_all_includes_archived_sessions_and_respects_the_limit() {
     let launcher = host([]);
     let (_, out, _) = run(&["sessions", "list", "--all", "--json"], &launcher).await;
     let listed: Vec<Value> = serde_json::from_str(&out).unwrap();
@@ -77,14 +77,14 @@ async fn the_list_takes_archived_sessions_in_on_demand_and_stops_at_its_limit() 
 }
 
 #[tokio::test]
-async fn an_empty_list_is_empty_on_stdout() {
+async fn empty_list_prints_nothing_on_stdout() {
     let (exit, out, err) = run(&["sessions", "list"], &FakeHostLauncher::new([])).await;
     assert_eq!((exit, out.as_str()), (Exit::Done, ""));
     assert!(err.contains("no sessions"), "{err}");
 }
 
 #[tokio::test]
-async fn show_tells_the_turns_of_the_session_that_is_meant() {
+async fn show_prints_the_turns_of_the_named_session() {
     let launcher = host([]);
     let (exit, out, _) = run(&["sessions", "show", "27"], &launcher).await;
     assert_eq!(exit, Exit::Done);
@@ -103,7 +103,7 @@ async fn show_tells_the_turns_of_the_session_that_is_meant() {
 }
 
 #[tokio::test]
-async fn show_reads_a_long_chat_page_by_page() {
+async fn show_loads_a_long_chat_page_by_page() {
     let turn = |n: usize| {
         json!({ "id": format!("t{n}"), "state": "complete", "responseParts": [],
             "message": { "text": format!("message {n}"), "origin": { "kind": "user" } } })
@@ -125,7 +125,7 @@ async fn show_reads_a_long_chat_page_by_page() {
 }
 
 #[tokio::test]
-async fn the_audit_log_is_exported_over_all_pages_line_by_line() {
+async fn audit_export_reads_all_pages_and_prints_one_entry_per_line() {
     let launcher = host([]);
     let (exit, out, err) = run(&["sessions", "export", "27", "--audit"], &launcher).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
@@ -142,7 +142,7 @@ async fn the_audit_log_is_exported_over_all_pages_line_by_line() {
 }
 
 #[tokio::test]
-async fn an_export_of_nothing_is_a_usage_error_that_starts_no_host() {
+async fn export_without_a_selection_is_a_usage_error_and_starts_no_host() {
     let launcher = host([]);
     let mut stage = CommandFixture::new();
     assert_eq!(stage.run(&["sessions", "export", "27"], &launcher).await, Exit::Usage);
@@ -151,14 +151,14 @@ async fn an_export_of_nothing_is_a_usage_error_that_starts_no_host() {
 }
 
 #[tokio::test]
-async fn a_terminal_is_not_steered_by_what_an_agent_said() {
+async fn control_sequences_of_agents_are_removed_on_a_terminal() {
     let mut stage = CommandFixture::new().on_terminal().with_var("NO_COLOR", "1");
     assert_eq!(stage.run(&["sessions", "show", "27"], &host([])).await, Exit::Done);
     assert!(stage.out.text().ends_with("Hello\n"), "{}", stage.out.text());
 }
 
 #[tokio::test]
-async fn an_ambiguous_session_is_a_usage_error_and_an_unknown_one_a_failure() {
+async fn ambiguous_session_is_a_usage_error_and_unknown_session_fails() {
     for args in [
         &["sessions", "show"][..],
         &["sessions", "archive"],
@@ -178,12 +178,12 @@ async fn an_ambiguous_session_is_a_usage_error_and_an_unknown_one_a_failure() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_named_in_full_is_asked_for_although_the_list_has_it_not() {
+async fn full_session_id_is_requested_even_if_not_listed() {
     let hidden = "claude:/27ff0000-0000-4000-8000-000000000005";
     let launcher = host([]);
     for name in [hidden, "27ff0000-0000-4000-8000-000000000005", "27ff"] {
         let (exit, _, err) = run(&["sessions", "show", name], &launcher).await;
-        // This host opens everything, and lists nothing that it has opened.
+        // This host opens every session and does not add it to the list.
         assert_eq!(exit, Exit::Failed, "{name}: {err}");
         assert!(err.contains(&format!("There is no session {name}")), "{err}");
     }
@@ -192,7 +192,7 @@ async fn a_session_that_is_named_in_full_is_asked_for_although_the_list_has_it_n
 }
 
 #[tokio::test]
-async fn a_search_says_what_is_missing_and_ends_as_it_would_have() {
+async fn search_reports_missing_parts_and_keeps_its_exit_code() {
     let trouble = "the disk is full\u{1b}";
     let found = json!({ "session": THIRD, "title": "third", "modifiedAtMs": 0, "matching": 1, "listed": false,
         "hits": [{ "kind": "answer", "snippet": "pears", "matches": [[0, 5]] }] });
@@ -216,7 +216,7 @@ async fn a_search_says_what_is_missing_and_ends_as_it_would_have() {
 }
 
 #[tokio::test]
-async fn rename_and_archive_tell_the_host_and_wait_for_its_word() {
+async fn rename_and_archive_wait_for_the_hosts_confirmation() {
     for (args, action) in [
         (&["sessions", "rename", "27", "Better"][..], json!({ "type": "session/titleChanged", "title": "Better" })),
         (&["sessions", "archive", "27"], json!({ "type": "session/isArchivedChanged", "isArchived": true })),
@@ -236,7 +236,7 @@ async fn rename_and_archive_tell_the_host_and_wait_for_its_word() {
 }
 
 #[tokio::test]
-async fn an_empty_title_asks_no_host() {
+async fn empty_title_starts_no_host() {
     let mut stage = CommandFixture::new();
     let launcher = host([]);
     assert_eq!(stage.run(&["sessions", "rename", "27", " "], &launcher).await, Exit::Usage);
@@ -244,7 +244,7 @@ async fn an_empty_title_asks_no_host() {
 }
 
 #[tokio::test]
-async fn delete_finds_all_sessions_first_and_each_once() {
+async fn delete_resolves_all_sessions_first_and_deletes_each_once() {
     let launcher = host([]);
     let (exit, ..) = run(&["sessions", "delete", "--yes", "27", "nothing"], &launcher).await;
     assert_eq!(exit, Exit::Failed);
@@ -257,7 +257,7 @@ async fn delete_finds_all_sessions_first_and_each_once() {
 }
 
 #[tokio::test]
-async fn delete_asks_on_a_terminal_and_needs_a_yes() {
+async fn delete_asks_for_confirmation_on_a_terminal() {
     for (typed, exit, disposed) in
         [("y\n", Exit::Done, 1), ("YES", Exit::Done, 1), ("\n", Exit::Failed, 0), ("", Exit::Failed, 0)]
     {
@@ -271,7 +271,7 @@ async fn delete_asks_on_a_terminal_and_needs_a_yes() {
 }
 
 #[tokio::test]
-async fn delete_without_a_terminal_needs_the_flag_and_asks_no_host() {
+async fn delete_without_a_terminal_needs_yes_flag_and_starts_no_host() {
     let mut stage = CommandFixture::new();
     stage.stdin = "y\n".into();
     let launcher = host([]);
@@ -281,7 +281,7 @@ async fn delete_without_a_terminal_needs_the_flag_and_asks_no_host() {
 }
 
 #[tokio::test]
-async fn run_continues_the_session_that_it_is_given() {
+async fn run_continues_the_given_session() {
     let launcher = host(answer_steps(&["more"]).into_iter().chain([turn_complete()]));
     let (exit, out, err) = run(&["run", "--session", "27", "go on"], &launcher).await;
     assert_eq!((exit, out.as_str(), err.as_str()), (Exit::Done, "more", ""));
@@ -291,7 +291,7 @@ async fn run_continues_the_session_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn only_the_flag_changes_the_permission_mode_of_a_session() {
+async fn only_the_flag_changes_an_existing_sessions_permission_mode() {
     let script = || answer_steps(&["ok"]).into_iter().chain([turn_complete()]);
     let launcher = host(script());
     let (exit, ..) = run(&["run", "--session", "27", "--permission-mode", "plan", "go on"], &launcher).await;
@@ -306,7 +306,7 @@ async fn only_the_flag_changes_the_permission_mode_of_a_session() {
 }
 
 #[tokio::test]
-async fn a_session_has_its_folder_already() {
+async fn cwd_is_rejected_for_an_existing_session() {
     let mut stage = CommandFixture::new();
     let launcher = host([]);
     assert_eq!(stage.run(&["run", "--session", "27", "--cwd", ".", "hi"], &launcher).await, Exit::Usage);
@@ -315,7 +315,7 @@ async fn a_session_has_its_folder_already() {
 }
 
 #[tokio::test]
-async fn pictures_are_dropped_from_what_the_agent_remembers() {
+async fn remove_images_reports_the_number_of_removed_images() {
     for (args, which, said) in [
         (&["sessions", "drop-images", "1f0c"][..], "last", "has forgotten a picture."),
         (&["sessions", "drop-images", "--all", "1f0c"], "all", "has forgotten 2 pictures."),

@@ -1,4 +1,4 @@
-//! `trust` and `run --trust`: decisions about folders' own configuration, kept in the state directory.
+//! `trust` and `run --trust`: decisions about folders' own configuration, in the state directory.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use support::host::{FakeHostLauncher, HostScriptStep, answer_steps, turn_complete};
 use support::{CommandFixture, FOLDER_CONFIGURATION_FILE, entry_names};
 
-/// A home that several commands use, with a project that brings configuration.
+/// Home directory that several commands share, with a project that has configuration.
 struct TrustFixture {
     home: CommandFixture,
 }
@@ -78,7 +78,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[tokio::test]
-async fn a_folder_is_untrusted_until_it_is_added_and_again_when_it_is_removed() {
+async fn folder_is_trusted_by_add_and_untrusted_by_remove() {
     let machine = TrustFixture::new();
     let project = machine.path("project");
     let said = machine.run(&["trust", "check"]).await;
@@ -111,7 +111,7 @@ async fn a_folder_is_untrusted_until_it_is_added_and_again_when_it_is_removed() 
 }
 
 #[tokio::test]
-async fn a_changed_configuration_is_shown_as_a_difference() {
+async fn changed_configuration_is_shown_as_a_difference() {
     let machine = TrustFixture::new();
     machine.write_configuration("project", "kept=1\nedited=1\ngone=1");
     machine.done(&["trust", "add", ".", "--yes"]).await;
@@ -132,7 +132,7 @@ async fn a_changed_configuration_is_shown_as_a_difference() {
 }
 
 #[tokio::test]
-async fn add_asks_on_a_terminal_and_takes_yes_alone_for_a_yes() {
+async fn add_asks_on_a_terminal_and_accepts_only_yes() {
     let machine = TrustFixture::new();
     let launcher = FakeHostLauncher::new([]);
     for typed in ["n\n", "\n", "", "sure\n"] {
@@ -149,7 +149,7 @@ async fn add_asks_on_a_terminal_and_takes_yes_alone_for_a_yes() {
 }
 
 #[tokio::test]
-async fn subfolders_are_trusted_only_if_that_was_said() {
+async fn subfolders_are_trusted_only_with_the_flag() {
     let machine = TrustFixture::new();
     machine.write_configuration("project/sub", "hook");
     machine.done(&["trust", "add", ".", "--yes"]).await;
@@ -161,7 +161,7 @@ async fn subfolders_are_trusted_only_if_that_was_said() {
 }
 
 #[tokio::test]
-async fn home_and_root_are_trusted_by_their_full_path_only_and_never_with_subfolders() {
+async fn home_and_root_need_their_full_path_and_never_include_subfolders() {
     let machine = TrustFixture::new();
     machine.write_configuration("", "hook");
     for written in ["..", "../project/..", "./.."] {
@@ -180,7 +180,7 @@ async fn home_and_root_are_trusted_by_their_full_path_only_and_never_with_subfol
 }
 
 #[tokio::test]
-async fn the_settings_trust_folders_and_what_they_trust_stays_so() {
+async fn folders_trusted_by_settings_stay_trusted_after_remove() {
     let machine = TrustFixture::new();
     let project = machine.path("project");
     machine.home.write_config(&format!("trusted-folders = [{project:?}]\n"));
@@ -195,7 +195,7 @@ async fn the_settings_trust_folders_and_what_they_trust_stays_so() {
 }
 
 #[tokio::test]
-async fn a_folder_below_a_trusted_one_is_untrusted_when_it_is_removed() {
+async fn removing_an_inheriting_subfolder_untrusts_it() {
     let machine = TrustFixture::new();
     machine.write_configuration("project/sub", "Stop: ./x.sh");
     let (project, sub) = (machine.path("project"), machine.path("project/sub"));
@@ -209,7 +209,7 @@ async fn a_folder_below_a_trusted_one_is_untrusted_when_it_is_removed() {
 }
 
 #[tokio::test]
-async fn a_suggested_command_is_quoted_for_the_shell() {
+async fn suggested_command_is_quoted_for_the_shell() {
     let machine = TrustFixture::new();
     machine.write_configuration("it's $(me)", "make");
     let folder = machine.path("it's $(me)");
@@ -218,7 +218,7 @@ async fn a_suggested_command_is_quoted_for_the_shell() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_read_and_one_that_is_not_there_have_their_sentence() {
+async fn unreadable_and_missing_folders_have_their_own_errors() {
     let machine = TrustFixture::new();
     machine.write_configuration("project", "problem: settings.json is not JSON");
     let said = machine.run(&["trust", "check"]).await;
@@ -230,7 +230,7 @@ async fn a_folder_that_cannot_be_read_and_one_that_is_not_there_have_their_sente
 }
 
 #[tokio::test]
-async fn nothing_in_a_list_is_invisible_or_reverses_the_text() {
+async fn invisible_and_bidirectional_characters_are_escaped_in_lists() {
     let machine = TrustFixture::new();
     machine.write_configuration("project", "photo\u{202e}gpj.sh\u{1b}[2K\u{200b}");
     for args in [&["trust", "check"][..], &["trust", "add", ".", "--yes"]] {
@@ -240,7 +240,7 @@ async fn nothing_in_a_list_is_invisible_or_reverses_the_text() {
     }
 }
 
-/// A host that asks about the folder as it does, and one word as its answer.
+/// Returns a host that asks about the folder, and then answers one word.
 fn asking() -> FakeHostLauncher {
     let options =
         json!([{ "id": "trust", "label": "Trust this folder" }, { "id": "restrict", "label": "Do not trust" }]);
@@ -255,7 +255,7 @@ fn asking() -> FakeHostLauncher {
 }
 
 #[tokio::test]
-async fn without_a_terminal_run_declines_and_says_what_is_ignored() {
+async fn run_without_a_terminal_declines_and_reports_ignored_configuration() {
     let machine = TrustFixture::new();
     let launcher = asking();
     let said = machine.run_with(&["run", "hi"], &launcher, None).await;
@@ -272,7 +272,7 @@ async fn without_a_terminal_run_declines_and_says_what_is_ignored() {
 }
 
 #[tokio::test]
-async fn on_a_terminal_run_asks_as_it_asks_other_questions() {
+async fn run_on_a_terminal_asks_about_trust() {
     let machine = TrustFixture::new();
     let launcher = asking();
     let said = machine.run_with(&["run", "hi"], &launcher, Some("1\n")).await;
@@ -291,7 +291,7 @@ async fn on_a_terminal_run_asks_as_it_asks_other_questions() {
 }
 
 #[tokio::test]
-async fn run_with_trust_remembers_the_folder_as_it_is_now() {
+async fn run_with_trust_stores_the_current_fingerprint() {
     let machine = TrustFixture::new();
     let launcher = FakeHostLauncher::new(answer_steps(&["done"]).into_iter().chain([turn_complete()]));
     let said = machine.run_with(&["run", "--trust", "hi"], &launcher, None).await;
@@ -302,7 +302,7 @@ async fn run_with_trust_remembers_the_folder_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn run_with_trust_is_refused_for_home_unless_it_is_named() {
+async fn run_with_trust_refuses_home_unless_given_by_full_path() {
     let machine = TrustFixture::new();
     machine.write_configuration("", "hook");
     let launcher = FakeHostLauncher::new(answer_steps(&["done"]).into_iter().chain([turn_complete()]));

@@ -1,35 +1,35 @@
-//! Measurements, and how they are printed: each beside what it is compared with.
+//! Benchmark measurements and their table: each number beside its baseline.
 
 use std::fmt;
 
-/// One measured number.
+/// One measurement.
 #[derive(Debug, Clone)]
 pub struct BenchmarkRow {
-    /// What was measured.
+    /// Metric.
     pub metric: String,
-    /// The unit of all numbers in the row: `ms`, `MiB`.
+    /// Unit of all numbers in the row: `ms`, `MiB`.
     pub unit: &'static str,
     /// Hostler's number.
     pub hostler: f64,
-    /// The same thing without Hostler, or a peer's number, and whose it is.
+    /// Name and number of the baseline: without Hostler, or a peer.
     pub baseline: Option<(String, f64)>,
-    /// The number that was designed for.
+    /// Design target.
     pub target: Option<f64>,
 }
 
-/// Several of them.
+/// Measurements.
 #[derive(Debug, Clone, Default)]
 pub struct BenchmarkTable {
-    /// From top to bottom.
+    /// Rows from top to bottom.
     pub rows: Vec<BenchmarkRow>,
 }
 
-/// The middle of some numbers.
+/// Returns the median.
 pub fn median(values: &[f64]) -> f64 {
     percentile(values, 50)
 }
 
-/// The value that `percent` of the numbers do not exceed; 0 for none.
+/// Returns the value that `percent` of the numbers do not exceed; 0 for none.
 pub fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_beside_their_floor_as_a_ratio() {
+    fn table_prints_the_ratio_to_the_baseline() {
         let table = BenchmarkTable {
             rows: vec![
                 BenchmarkRow {

@@ -1,4 +1,4 @@
-//! A clock in the test's hands: time passes when the test says so.
+//! Clock that a test controls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use futures::future::BoxFuture;
 use hostler_driver::Clock;
 use tokio::sync::{Notify, oneshot};
 
-/// When every manual clock begins: 2026-01-01T00:00:00Z.
+/// Start time of every manual clock: 2026-01-01T00:00:00Z.
 const CLOCK_EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
-/// Time that a test moves. Clones are the same clock.
+/// Time that a test advances. Clones share the clock.
 #[derive(Clone, Default)]
 pub struct ManualClock {
     inner: Arc<ManualClockInner>,
@@ -29,7 +29,7 @@ struct ManualClockInner {
 struct ClockState {
     now: Duration,
     next_sleeper: u64,
-    /// By the moment at which they wake, then by the order in which they lay down.
+    /// Ordered by wake time, then by registration.
     sleepers: BTreeMap<(Duration, u64), oneshot::Sender<()>>,
 }
 
@@ -40,7 +40,7 @@ impl ClockState {
 }
 
 impl ManualClock {
-    /// A clock that stands still.
+    /// Creates a clock that does not advance by itself.
     pub fn new() -> Self {
         Self::default()
     }
@@ -49,7 +49,7 @@ impl ManualClock {
         self.inner.time.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets time pass. Those whose time has come wake in its order; whoever sleeps again does so from the new time on.
+    /// Advances time. Due sleepers wake in order; a new sleep counts from the new time.
     pub fn advance(&self, duration: Duration) {
         let mut time = self.lock_state();
         let target = time.now + duration;
@@ -58,14 +58,14 @@ impl ManualClock {
             if due > target {
                 break;
             }
-            // One that waits no more does not care.
+            // The sleeper may have been dropped.
             let _ = first.remove().send(());
             time.now = time.now.max(due);
         }
         time.now = target;
     }
 
-    /// How many sleep who will wake when exactly this much time has passed from now on.
+    /// Returns how many sleepers wake after exactly this time.
     pub fn count_sleepers_due_in(&self, left: Duration) -> usize {
         let mut time = self.lock_state();
         time.remove_dropped_sleepers();
@@ -73,19 +73,19 @@ impl ManualClock {
         time.sleepers.keys().filter(|(known, _)| *known == due).count()
     }
 
-    /// How many sleep now.
+    /// Returns the number of sleepers.
     pub fn count_sleepers(&self) -> usize {
         let mut time = self.lock_state();
         time.remove_dropped_sleepers();
         time.sleepers.len()
     }
 
-    /// Waits until somebody sleeps who will wake when exactly this much time has passed from now on.
+    /// Waits for a sleeper that wakes after exactly this time.
     pub async fn wait_for_sleeper(&self, left: Duration) {
         self.wait_for_sleepers(1, left).await;
     }
 
-    /// Waits until so many do.
+    /// Waits for this many of them.
     pub async fn wait_for_sleepers(&self, count: usize, left: Duration) {
         loop {
             let changed = self.inner.changed.notified();
@@ -121,7 +121,7 @@ impl Clock for ManualClock {
             time.sleepers.insert(key, wake);
         }
         self.inner.changed.notify_waiters();
-        // The clock outlives its sleepers: time that nobody can move any more does not pass.
+        // The clock outlives its sleepers, so that they do not wake when the test drops its handle.
         let clock = self.clone();
         async move {
             let _ = woken.await;

@@ -1,7 +1,7 @@
-//! What every driver owes the engine, as checks that run over any of them.
+//! Conformance checks for the contract between drivers and the engine; they run on any driver.
 //!
-//! A check opens a connection of its own and leaves nothing behind. What it says to the agent comes from the
-//! [`Subject`], since every agent is made to do something in its own way.
+//! A check opens its own connection and cleans up. Its prompts come from [`DriverUnderTest`], because every agent
+//! needs its own prompts for a behavior.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use hostler_driver::{
     SteeringMessageId, TurnCause, TurnOutcome,
 };
 
-/// How long anything may take before a check gives up and says what it waited for.
+/// Timeout of each step of a check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A driver, and how its agents are made to do what a check needs.
+/// Driver and the prompts that make its agents do what a check needs.
 pub struct DriverUnderTest {
     /// The driver.
     pub driver: Arc<dyn Driver>,
-    /// What is opened: a new conversation every time, and a gate that lets calls pass.
+    /// Spec to open: a new conversation every time, with a gate that allows calls.
     pub open_spec: Box<dyn Fn() -> OpenSpec>,
-    /// Answered in words, without a call.
+    /// Prompt that is answered with text, without a call.
     pub answered_prompt: String,
-    /// Makes a call of the agent's own that is not over before `release`, and then says something.
+    /// Prompt that makes a call of the agent's own, which ends after `release_turn`, followed by text.
     pub tool_call_prompt: String,
-    /// Makes no call and is not over before `release`, or not soon.
+    /// Prompt that makes no call and does not end before `release_turn`, or not soon.
     pub text_only_prompt: String,
-    /// Says something and goes on until it is interrupted.
+    /// Prompt that produces text and continues until it is interrupted.
     pub hanging_prompt: String,
-    /// From now on turns wait for `release` again.
+    /// Makes turns wait for `release_turn` again.
     pub hold_turns: Box<dyn Fn()>,
-    /// Lets the running turn go on.
+    /// Lets the running turn continue.
     pub release_turn: Box<dyn Fn()>,
 }
 
@@ -42,7 +42,7 @@ impl DriverUnderTest {
     }
 }
 
-/// All of them.
+/// Runs all checks.
 pub async fn check_all(subject: &DriverUnderTest) {
     check_turn_event_order(subject).await;
     check_steer_receipts(subject).await;
@@ -51,7 +51,7 @@ pub async fn check_all(subject: &DriverUnderTest) {
     check_close_is_idempotent(subject).await;
 }
 
-/// A turn begins before everything in it; parts start before they grow and are never reused; usage comes last.
+/// A turn starts before its contents; parts start before their deltas and are never reused; usage comes last.
 pub async fn check_turn_event_order(subject: &DriverUnderTest) {
     let mut opened = subject.open().await;
     let mut parts = HashSet::new();
@@ -80,18 +80,19 @@ pub async fn check_turn_event_order(subject: &DriverUnderTest) {
     close_and_drain(opened).await;
 }
 
-/// Words have exactly one receipt: they are told at a call, before the answer to them, or given back before the end.
+/// A steer has exactly one receipt: it is injected at a call, before the answer to it, or undelivered before the
+/// turn's end.
 pub async fn check_steer_receipts(subject: &DriverUnderTest) {
     check_receipts(subject, &[]).await;
 }
 
-/// The same holds for words that something is attached to.
+/// The same for a steer with attachments.
 pub async fn check_steer_receipts_with_attachments(subject: &DriverUnderTest) {
     check_receipts(subject, &[image_block()]).await;
 }
 
-/// A message arrives whole, with words and without. `given` counts how often a conversation holds a picture, by its bytes,
-/// as its agent has it.
+/// A message arrives complete, with text and without. `given` counts how often a conversation contains an image, by
+/// its bytes, as the agent has it.
 pub async fn check_prompt_arrives_complete(subject: &DriverUnderTest, given: &dyn Fn(&[u8]) -> usize) {
     let mut opened = subject.open().await;
     for (words, count) in [(&*subject.answered_prompt, 1), ("", 2)] {
@@ -103,7 +104,7 @@ pub async fn check_prompt_arrives_complete(subject: &DriverUnderTest, given: &dy
     close_and_drain(opened).await;
 }
 
-/// The smallest picture: one pixel.
+/// Smallest image: one pixel.
 const ONE_PIXEL_GIF: &[u8] = &[
     0x47, 0x49, 0x46, 0x38, 0x39, 0x61, 0x01, 0x00, 0x01, 0x00, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff,
     0x2c, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x01, 0x00, 0x00, 0x02, 0x02, 0x44, 0x01, 0x00, 0x3b,
@@ -149,7 +150,7 @@ async fn check_receipts(subject: &DriverUnderTest, blocks: &[AttachmentBlock]) {
     close_and_drain(opened).await;
 }
 
-/// An interrupt ends the turn, and the next prompt is answered by the same agent.
+/// An interrupt ends the turn, and the same agent answers the next prompt.
 pub async fn check_interrupt_ends_turn_only(subject: &DriverUnderTest) {
     let mut opened = subject.open().await;
     opened.connection.send(Prompt::new(&*subject.hanging_prompt)).await.unwrap();
@@ -163,7 +164,7 @@ pub async fn check_interrupt_ends_turn_only(subject: &DriverUnderTest) {
     close_and_drain(opened).await;
 }
 
-/// Two closes at once, and a third one: one end, told last, and nobody is written to any more.
+/// Two concurrent closes and a third one give one end, reported last, and later writes fail.
 pub async fn check_close_is_idempotent(subject: &DriverUnderTest) {
     let mut opened = subject.open().await;
     let OpenedConnection { connection, events, .. } = &mut opened;

@@ -1,7 +1,7 @@
-//! Where the fake agent is: a program that speaks Claude Code's wire and misbehaves on demand.
+//! Locates and builds the fake agent: a program that speaks Claude Code's wire protocol and misbehaves on demand.
 //!
-//! Its behaviours are described in `src/bin/hostler-fake-agent/main.rs`. Called as `hostler-fake-agent supervise` the
-//! same program is a supervisor, so that tests need no other binary.
+//! `src/bin/hostler-fake-agent/main.rs` describes its behaviors. Called as `hostler-fake-agent supervise` the same
+//! program is a supervisor, so that tests need no other binary.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,10 +14,10 @@ use hostler_process::SupervisorCommand;
 
 const PROGRAM_NAME: &str = "hostler-fake-agent";
 
-/// The fake agent's executable, built if it is missing or older than its sources.
+/// Returns the fake agent's executable; builds it if it is missing or older than its sources.
 pub fn ensure_built() -> Result<PathBuf> {
     let test = std::env::current_exe().context("the running test has no path")?;
-    // Tests lie in `deps`, programs beside it.
+    // Tests are in `deps`, programs in its parent.
     let mut directory = test.parent().context("the running test lies nowhere")?;
     if directory.ends_with("deps") {
         directory = directory.parent().context("the running test lies nowhere")?;
@@ -32,7 +32,7 @@ pub fn ensure_built() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The fake agent in its role as supervisor.
+/// Returns the fake agent in its role as supervisor.
 pub fn supervisor_command() -> Result<SupervisorCommand> {
     Ok(SupervisorCommand { program: ensure_built()?, args: vec![OsString::from("supervise")] })
 }

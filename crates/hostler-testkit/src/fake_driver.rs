@@ -1,4 +1,4 @@
-//! A driver whose agents do exactly what a test says, for states that a real agent will not be in on request.
+//! Driver whose agents a test controls, for states that a real agent does not reach on demand.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use hostler_driver::{
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
 
-/// A driver whose starts and agents are in the test's hands.
+/// Driver whose starts and agents a test controls.
 pub struct FakeDriver {
     starts: mpsc::Sender<FakeAgentStart>,
     open_count: Arc<AtomicUsize>,
@@ -24,20 +24,20 @@ pub struct FakeDriver {
     behavior: Arc<FakeDriverBehavior>,
 }
 
-/// What a test says about all agents of a driver.
+/// Behavior of all agents of a driver.
 #[derive(Default)]
 struct FakeDriverBehavior {
-    /// The longest prompt; 0: any.
+    /// Maximum prompt size in bytes; 0 is unlimited.
     max_prompt_bytes: AtomicUsize,
-    /// The pictures that were dropped, and how many there are to say.
+    /// Requests to remove images.
     removed_images: Mutex<Vec<(ResumeToken, ImageSelection)>>,
-    /// What folders bring.
+    /// Configuration of every folder.
     workspace: Mutex<WorkspaceConfiguration>,
-    /// What its agents keep.
+    /// Transcripts of its agents.
     transcript_store: Option<Arc<dyn TranscriptStore>>,
 }
 
-/// Where a test meets the starts of its driver.
+/// Receives the starts of a driver.
 pub struct FakeAgentStarts {
     queue: mpsc::Receiver<FakeAgentStart>,
     open_count: Arc<AtomicUsize>,
@@ -45,26 +45,26 @@ pub struct FakeAgentStarts {
     behavior: Arc<FakeDriverBehavior>,
 }
 
-/// An agent that somebody wants to open. Dropping it is a failed start.
+/// Pending start of an agent. Dropping it fails the start.
 pub struct FakeAgentStart {
-    /// What was asked for.
+    /// Requested spec.
     pub spec: OpenSpec,
     result: oneshot::Sender<Result<OpenedConnection, OpenError>>,
 }
 
-/// A live agent.
+/// Running agent.
 pub struct FakeAgent {
-    /// What arrives as the agent's doing.
+    /// Sends events as the agent.
     pub events: mpsc::Sender<DriverEvent>,
-    /// The prompts that were written to it.
+    /// Prompts that were written to it.
     pub prompts: mpsc::Receiver<String>,
-    /// The answers to its requests.
+    /// Answers to its requests.
     pub answers: mpsc::Receiver<(AgentRequestId, Answer)>,
-    /// The permission modes that it was told.
+    /// Permission modes that were set.
     pub permission_modes: mpsc::Receiver<String>,
-    /// The other changes of its policy.
+    /// Other setting changes.
     pub policy_changes: mpsc::Receiver<AgentSettingChange>,
-    /// The background tasks that it was told to stop.
+    /// Background tasks that it was asked to stop.
     pub stopped_tasks: mpsc::Receiver<String>,
     state: Arc<FakeAgentState>,
 }
@@ -72,9 +72,9 @@ pub struct FakeAgent {
 #[derive(Default)]
 struct FakeAgentState {
     interrupts: AtomicUsize,
-    /// Whether it ever got a prompt.
+    /// Whether it has received a prompt.
     prompted: AtomicBool,
-    /// The last prompt, with what followed its words.
+    /// Last prompt, attachments included.
     last_prompt: Mutex<Option<Prompt>>,
     interrupted_notify: Notify,
     steer: Mutex<Option<SteeringMessage>>,
@@ -82,9 +82,9 @@ struct FakeAgentState {
     is_closed: AtomicBool,
     closed_notify: Notify,
     close_mode: Mutex<Option<CloseMode>>,
-    /// Where background work writes.
+    /// Output files of background work.
     outputs: Mutex<HashMap<String, PathBuf>>,
-    /// Closed while the test wants it: then a close does not come to its end.
+    /// Set while the test blocks closes.
     close_blocked: Mutex<Option<watch::Sender<bool>>>,
 }
 
@@ -95,12 +95,12 @@ impl FakeAgentState {
 }
 
 impl FakeDriver {
-    /// A driver and the place where its starts arrive.
+    /// Creates a driver and the receiver of its starts.
     pub fn new() -> (Arc<Self>, FakeAgentStarts) {
         Self::with_transcript_store(None)
     }
 
-    /// The same, whose agents keep conversations.
+    /// Creates a driver with a transcript store.
     pub fn with_transcript_store(archive: Option<Arc<dyn TranscriptStore>>) -> (Arc<Self>, FakeAgentStarts) {
         let (starts, queue) = mpsc::channel(64);
         let (opens, settings) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -116,32 +116,32 @@ impl FakeDriver {
 }
 
 impl FakeAgentStarts {
-    /// The next start.
+    /// Waits for the next start.
     pub async fn next_start(&mut self) -> FakeAgentStart {
         self.queue.recv().await.expect("the driver is alive")
     }
 
-    /// From now on agents would be configured otherwise.
+    /// Changes the configuration of later agents.
     pub fn change_settings(&self) {
         self.settings_version.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// From now on every folder brings this.
+    /// Sets the configuration of every folder.
     pub fn set_workspace(&self, workspace: WorkspaceConfiguration) {
         *self.behavior.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
     }
 
-    /// From now on prompts may have so many bytes.
+    /// Limits the size of later prompts.
     pub fn set_max_prompt_bytes(&self, longest: usize) {
         self.behavior.max_prompt_bytes.store(longest, Ordering::SeqCst);
     }
 
-    /// The conversations whose pictures were dropped, and which.
+    /// Returns the conversations whose images were removed, and which images.
     pub fn removed_images(&self) -> Vec<(ResumeToken, ImageSelection)> {
         self.behavior.removed_images.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many starts there were.
+    /// Returns the number of starts.
     pub fn open_count(&self) -> usize {
         self.open_count.load(Ordering::SeqCst)
     }
@@ -205,23 +205,23 @@ impl Driver for FakeDriver {
 }
 
 impl FakeAgentStart {
-    /// The handshake succeeds.
+    /// Completes the handshake.
     pub fn succeed(self) -> FakeAgent {
         self.succeed_with_commands(Vec::new())
     }
 
-    /// The handshake succeeds, and tells of commands.
+    /// Completes the handshake with commands.
     pub fn succeed_with_commands(self, commands: Vec<SlashCommand>) -> FakeAgent {
         let applied = self.spec.folder_configuration != FolderConfiguration::Ignored;
         self.succeed_with_configuration(commands, applied)
     }
 
-    /// The handshake succeeds, and says whether the folder's configuration is applied.
+    /// Completes the handshake and reports whether the folder's configuration is applied.
     pub fn succeed_with_configuration(self, commands: Vec<SlashCommand>, applied: bool) -> FakeAgent {
         let (events, receiver) = mpsc::channel(4096);
         let (prompt_sender, prompts) = mpsc::channel(64);
         let (answer_sender, answers) = mpsc::channel(64);
-        // The second one is taken when the test has read the first one.
+        // Capacity 1: the second change is accepted when the test has read the first one.
         let (mode_sender, modes) = mpsc::channel(1);
         let (change_sender, changes) = mpsc::channel(64);
         let (stop_sender, stopped) = mpsc::channel(64);
@@ -241,7 +241,7 @@ impl FakeAgentStart {
             applied_configuration: applied,
         };
         let opened = OpenedConnection { connection: Box::new(connection), events: receiver, info: facts };
-        // The one who wanted it may have given up.
+        // The requester may have given up.
         let _ = self.result.send(Ok(opened));
         FakeAgent {
             events,
@@ -254,31 +254,31 @@ impl FakeAgentStart {
         }
     }
 
-    /// The start fails.
+    /// Fails the start.
     pub fn fail(self, kind: OpenErrorKind, message: &str, stderr: &str) {
         let stderr = StderrTail::from_redacted(stderr);
         let _ = self.result.send(Err(OpenError { kind, message: message.to_owned(), stderr }));
     }
 
-    /// Whether the one who wanted the agent has given up.
+    /// Returns whether the requester has given up.
     pub fn is_abandoned(&self) -> bool {
         self.result.is_closed()
     }
 
-    /// Waits until the one who wanted the agent has given up.
+    /// Waits until the requester has given up.
     pub async fn wait_abandoned(&mut self) {
         self.result.closed().await;
     }
 }
 
 impl FakeAgent {
-    /// Something happens.
+    /// Emits an event.
     pub async fn emit(&self, event: DriverEvent) {
-        // A closed channel means that the host no longer listens, which some tests provoke.
+        // A closed channel means that the host has dropped the connection, which some tests provoke.
         let _ = self.events.send(event).await;
     }
 
-    /// A whole plain answer: one text part in two deltas, usage, end.
+    /// Emits a whole response: one text part in two deltas, usage, end.
     pub async fn emit_answer(&self, part: u64, first: &str, second: &str) {
         let id = PartId(part);
         self.emit(DriverEvent::PartStarted { part: id, kind: PartKind::Text }).await;
@@ -288,46 +288,46 @@ impl FakeAgent {
         self.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     }
 
-    /// The next answer to one of its requests.
+    /// Waits for the next answer to one of its requests.
     pub async fn next_answer(&mut self) -> (AgentRequestId, Answer) {
         self.answers.recv().await.expect("an answer")
     }
 
-    /// The agent says where a piece of background work writes.
+    /// Sets the output file of background work.
     pub fn set_task_output(&self, id: &str, path: PathBuf) {
         self.state.outputs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), path);
     }
 
-    /// The next prompt.
+    /// Waits for the next prompt.
     pub async fn next_prompt(&mut self) -> String {
         self.prompts.recv().await.expect("a prompt")
     }
 
-    /// The next prompt, with what follows its words.
+    /// Waits for the next prompt, attachments included.
     pub async fn next_full_prompt(&mut self) -> Prompt {
         self.next_prompt().await;
         self.state.last_prompt.lock().unwrap_or_else(PoisonError::into_inner).clone().expect("a prompt")
     }
 
-    /// The process ends by itself.
+    /// Ends the process without a request.
     pub async fn exit(self, status: &str, stderr: &str) {
         let stderr = StderrTail::from_redacted(stderr);
         self.emit(DriverEvent::ProcessExited { status: status.to_owned(), stderr }).await;
     }
 
-    /// Tells the model what is held for it, and says so. `None` if nothing is held.
+    /// Injects the pending steer and reports it. `None` if there is none.
     pub async fn inject_steer(&self) -> Option<SteeringMessage> {
         let steer = self.state.lock_steer().take()?;
         self.emit(DriverEvent::SteerInjected(steer.id.clone())).await;
         Some(steer)
     }
 
-    /// Takes what is held for the agent, and says nothing.
+    /// Takes the pending steer without a report.
     pub fn take_steer(&self) -> Option<SteeringMessage> {
         self.state.lock_steer().take()
     }
 
-    /// Ends the turn as drivers do: what is held and was not told is given back first.
+    /// Ends the turn like a real driver: a pending steer is reported as undelivered first.
     pub async fn end_turn(&self, outcome: TurnOutcome) {
         let held = self.state.lock_steer().take();
         if let Some(steer) = held {
@@ -336,7 +336,7 @@ impl FakeAgent {
         self.emit(DriverEvent::TurnEnded(outcome)).await;
     }
 
-    /// Waits until words are held for the agent.
+    /// Waits for a pending steer.
     pub async fn wait_steered(&self) -> SteeringMessage {
         loop {
             let held = self.state.lock_steer().clone();
@@ -354,7 +354,7 @@ impl FakeAgent {
         }
     }
 
-    /// Waits until the connection was closed, and tells how.
+    /// Waits until the connection is closed, and returns how.
     pub async fn wait_closed(&self) -> CloseMode {
         while !self.state.is_closed.load(Ordering::SeqCst) {
             self.state.closed_notify.notified().await;
@@ -362,20 +362,20 @@ impl FakeAgent {
         self.state.close_mode.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(CloseMode::Now)
     }
 
-    /// From now on a close takes until [`let_go`](Self::let_go).
+    /// Blocks closes until [`unblock_close`](Self::unblock_close).
     pub fn block_close(&self) {
         let lingers = watch::Sender::new(true);
         *self.state.close_blocked.lock().unwrap_or_else(PoisonError::into_inner) = Some(lingers);
     }
 
-    /// A close that is under way, or the next one, comes to its end.
+    /// Lets a running close, or the next one, complete.
     pub fn unblock_close(&self) {
         if let Some(lingers) = &*self.state.close_blocked.lock().unwrap_or_else(PoisonError::into_inner) {
             lingers.send_replace(false);
         }
     }
 
-    /// Whether the connection was closed.
+    /// Returns whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.state.is_closed.load(Ordering::SeqCst)
     }
@@ -415,7 +415,7 @@ impl AgentConnection for FakeConnection {
     }
 
     fn steer(&self, steer: SteeringMessage) {
-        // Words for an agent that has nothing to do are nobody's.
+        // An idle agent accepts no steer.
         if !self.state.prompted.load(Ordering::SeqCst) {
             return;
         }

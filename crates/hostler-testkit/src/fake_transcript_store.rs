@@ -1,4 +1,4 @@
-//! Conversations that were never led: a test says what is in them, and what is wrong with them.
+//! Transcript store whose conversations, damage and delays a test controls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use hostler_driver::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// An archive in a test's hands.
+/// Transcript store that a test controls.
 pub struct FakeTranscriptStore {
     directory: PathBuf,
     shared: Arc<FakeStoreState>,
@@ -24,52 +24,52 @@ pub struct FakeTranscriptStore {
 
 struct FakeStoreState {
     conversations: Mutex<BTreeMap<Uuid, FakeConversation>>,
-    /// Files that cannot be read, and why.
+    /// Unreadable files, with the reason.
     unreadable: Mutex<Vec<(PathBuf, String)>>,
-    /// How many tellings may still happen; the others wait.
+    /// Loads that may still happen; others wait.
     remaining_loads: watch::Sender<usize>,
-    /// Whether looks come to their end.
+    /// Whether listings complete.
     listing_enabled: watch::Sender<bool>,
-    /// Whether records can be opened; otherwise it takes long.
+    /// Whether transcripts can be opened; otherwise opening blocks.
     opening_enabled: watch::Sender<bool>,
 }
 
-/// A conversation of such an archive.
+/// Conversation in the store.
 #[derive(Debug, Clone)]
 pub struct FakeConversation {
-    /// What a look shows of it.
+    /// Its entry in listings.
     pub listing: ExternalConversation,
-    /// What is told of it.
+    /// Its turns.
     pub turns: Vec<FakeTurn>,
-    /// Turns that it has left, each with the place of the turn in which it goes on instead.
+    /// Turns on abandoned branches, each with the index of the turn that replaces it.
     pub abandoned_turns: Vec<(FakeTurn, usize)>,
-    /// Why it cannot be read, if it cannot.
+    /// Error when it is read, if any.
     pub read_error: Option<TranscriptStoreError>,
-    /// Turns that cannot be told, by their ids.
+    /// Turns that cannot be loaded, by id.
     pub unreadable_turns: BTreeSet<Uuid>,
-    /// What is wrong with it, though it can be read.
+    /// Damage, though it can be read.
     pub damage: Vec<String>,
-    /// What somebody who leads it says.
+    /// Activity of another process.
     pub external_activity: Option<ExternalActivity>,
 }
 
-/// A turn of such a conversation.
+/// Turn of a conversation.
 #[derive(Debug, Clone)]
 pub struct FakeTurn {
-    /// Where it stands.
+    /// Its entry in the index.
     pub mark: TurnIndexEntry,
-    /// What it was begun with.
+    /// Its origin.
     pub input: TurnOrigin,
-    /// When.
+    /// Start time.
     pub started_at: Option<String>,
-    /// And until when it went on.
+    /// End time.
     pub ended_at: Option<String>,
-    /// What happened in it.
+    /// Its events.
     pub events: Vec<DriverEvent>,
 }
 
 impl FakeTurn {
-    /// A turn with one answer. Its number makes its id, and its time.
+    /// Creates a turn with one response. Its number determines its id and its time.
     pub fn new(number: u32, said: &str, answer: &str) -> Self {
         let part = PartId(1);
         let at = |second: u32| {
@@ -97,7 +97,7 @@ impl FakeTurn {
         }
     }
 
-    /// The same, by a message of this id.
+    /// Sets the id of its message.
     #[must_use]
     pub fn with_message_id(mut self, message: Option<Uuid>) -> Self {
         self.mark.message_id = message;
@@ -106,7 +106,7 @@ impl FakeTurn {
 }
 
 impl FakeTranscriptStore {
-    /// An empty archive that says that it lives in this directory.
+    /// Creates an empty store with this directory.
     pub fn new(directory: &Path) -> Arc<Self> {
         let shared = FakeStoreState {
             conversations: Mutex::default(),
@@ -122,7 +122,7 @@ impl FakeTranscriptStore {
         self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a conversation into it, with so many turns: `message 1` has the `answer 1`.
+    /// Adds a conversation with this many turns: `message 1` has the `answer 1`.
     pub fn add_conversation(&self, id: Uuid, directory: &Path, turns: u32) {
         let found = ExternalConversation {
             id,
@@ -153,47 +153,47 @@ impl FakeTranscriptStore {
         let mut conversations = self.conversations();
         let conversation = conversations.get_mut(&id).expect("the conversation is there");
         change(conversation);
-        // Whoever writes leaves a trace.
+        // A write changes the modification time.
         conversation.listing.modified += std::time::Duration::from_millis(1);
     }
 
-    /// What a look shows of a conversation.
+    /// Returns a conversation's entry in listings.
     pub fn external_conversation(&self, id: Uuid) -> Option<ExternalConversation> {
         self.conversations().get(&id).map(|known| known.listing.clone())
     }
 
-    /// Takes a conversation out.
+    /// Removes a conversation.
     pub fn remove_conversation(&self, id: Uuid) {
         self.conversations().remove(&id);
     }
 
-    /// Puts a file into it that cannot be read.
+    /// Adds an unreadable file.
     pub fn add_unreadable_file(&self, path: &Path, why: &str) {
         let mut unreadable = self.shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         unreadable.push((path.to_owned(), why.to_owned()));
     }
 
-    /// Everything can be read again.
+    /// Makes all files readable again.
     pub fn clear_unreadable_files(&self) {
         self.shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Lets looks come to their end, or not.
+    /// Lets listings complete, or blocks them.
     pub fn set_listing_enabled(&self, may: bool) {
         self.shared.listing_enabled.send_replace(may);
     }
 
-    /// Lets records be opened, or lets it take long.
+    /// Lets transcripts be opened, or blocks opening.
     pub fn set_opening_enabled(&self, may: bool) {
         self.shared.opening_enabled.send_replace(may);
     }
 
-    /// Lets so many tellings happen; the others wait until there are more.
+    /// Allows this many more loads; others wait.
     pub fn allow_loads(&self, tellings: usize) {
         self.shared.remaining_loads.send_replace(tellings);
     }
 
-    /// Waits until all tellings that were allowed have happened.
+    /// Waits until all allowed loads have happened.
     pub async fn wait_for_loads(&self) {
         let mut tellings = self.shared.remaining_loads.subscribe();
         let _ = tellings.wait_for(|left| *left == 0).await;
@@ -201,7 +201,7 @@ impl FakeTranscriptStore {
 }
 
 impl FakeStoreState {
-    /// Waits for the right to tell something.
+    /// Waits for an allowed load.
     async fn acquire_load(&self) {
         let mut tellings = self.remaining_loads.subscribe();
         loop {
@@ -314,14 +314,14 @@ impl TranscriptStore for FakeTranscriptStore {
     }
 }
 
-/// A conversation that something can be written into.
+/// Returns a conversation for writing.
 fn writable_conversation(
     conversations: &mut BTreeMap<Uuid, FakeConversation>,
     id: Uuid,
 ) -> Result<&mut FakeConversation, TranscriptStoreError> {
     let conversation = conversations.get_mut(&id).ok_or(TranscriptStoreError::Missing)?;
     conversation.read_error.clone().map_or(Ok(()), Err)?;
-    // Whoever writes leaves a trace.
+    // A write changes the modification time.
     conversation.listing.modified += Duration::from_millis(1);
     Ok(conversation)
 }
@@ -337,7 +337,7 @@ struct FakeTranscript {
 }
 
 impl FakeTranscript {
-    /// Tells what a test has put there, unless it is to fail.
+    /// Loads the turns, unless the test made one of them fail.
     async fn load_fake_turns(&self, turns: &[FakeTurn]) -> Result<Vec<LoadedTurn>, TranscriptStoreError> {
         self.shared.acquire_load().await;
         let conversations = self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! Test kit: fake agent, AHP client transports, process and secret checks.
+//! Test kit: fake agent, fake driver and transcript store, AHP clients, manual clock, process checks. Used by tests
+//! and benchmarks only.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -1,4 +1,4 @@
-//! An AHP client without comfort: frames in, frames out. For benchmarks, and for what Microsoft's client cannot say.
+//! Minimal AHP client: frames in, frames out. For benchmarks, and for messages that Microsoft's client cannot send.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use uuid::Uuid;
 
-/// How long to wait for a frame before giving up.
+/// Timeout of waiting for a frame.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection to a host.
@@ -20,7 +20,7 @@ pub struct RawClient {
 }
 
 impl RawClient {
-    /// Connects; says nothing yet.
+    /// Connects without sending a message.
     pub async fn connect(url: &str) -> Self {
         let (socket, _) = tokio_tungstenite::connect_async(url).await.expect("the host accepts the connection");
         if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
@@ -29,7 +29,7 @@ impl RawClient {
         Self { socket, next_id: 0, client_seq: 0 }
     }
 
-    /// The same over a TCP connection of the caller's making.
+    /// Connects over an existing TCP connection.
     pub async fn connect_over(stream: TcpStream, url: &str) -> Self {
         let stream = MaybeTlsStream::Plain(stream);
         let (socket, _) = tokio_tungstenite::client_async(url, stream).await.expect("the host accepts the connection");
@@ -49,17 +49,17 @@ impl RawClient {
         self.socket.send(Message::Text(text.into())).await.expect("the connection is open");
     }
 
-    /// Sends a frame, if somebody is still there to take it.
+    /// Sends a frame; returns whether the connection was open.
     pub async fn try_send(&mut self, text: String) -> bool {
         self.socket.send(Message::Text(text.into())).await.is_ok()
     }
 
-    /// The next message; `None` when the host has hung up.
+    /// Receives the next message; `None` when the host has closed the connection.
     pub async fn receive(&mut self) -> Option<Value> {
         Some(serde_json::from_str(&self.receive_text().await?).expect("JSON"))
     }
 
-    /// The next message as it came.
+    /// Receives the next message unparsed.
     async fn receive_text(&mut self) -> Option<Utf8Bytes> {
         loop {
             let message = tokio::time::timeout(FRAME_TIMEOUT, self.socket.next()).await.expect("a frame in time")?;
@@ -71,7 +71,7 @@ impl RawClient {
         }
     }
 
-    /// Calls a method and hands over every message up to its answer, unread: reading takes longer than some answers.
+    /// Calls a method and passes every message up to its answer, unparsed: parsing takes longer than some answers.
     pub async fn call_streaming(&mut self, method: &str, params: Value, mut each: impl FnMut(&str)) {
         self.next_id += 1;
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"#, self.next_id);
@@ -88,7 +88,7 @@ impl RawClient {
     /// Calls a method; envelopes that arrive meanwhile are dropped.
     ///
     /// # Errors
-    /// The error object that the host answered.
+    /// The error object of the host's answer.
     pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.next_id += 1;
         let id = self.next_id;
@@ -104,7 +104,7 @@ impl RawClient {
         }
     }
 
-    /// Creates a session and subscribes to its default chat; answers session and chat.
+    /// Creates a session and subscribes to its default chat; returns session and chat.
     pub async fn create_session(&mut self, directory: &std::path::Path) -> (String, String) {
         let session = format!("claude:/{}", Uuid::new_v4());
         let directory = format!("file://{}", directory.display());
@@ -126,7 +126,7 @@ impl RawClient {
         self.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
     }
 
-    /// Reads so many frames and forgets them.
+    /// Reads and discards this many frames.
     pub async fn drain(&mut self, frames: usize) {
         for _ in 0..frames {
             self.receive().await.expect("a frame");
@@ -141,7 +141,7 @@ impl RawClient {
         self.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
     }
 
-    /// Waits for an action of this type and tells when it came. An error of the turn is the end of the test.
+    /// Waits for an action of this type and returns when it arrived. An error of the turn fails the test.
     pub async fn wait_for_action(&mut self, kind: &str) -> (Instant, Value) {
         loop {
             let mut message = self.receive().await.expect("an envelope");

@@ -1,4 +1,4 @@
-//! Microsoft's own AHP client as a test peer, with the few things that every test does with it.
+//! Microsoft's AHP client as a test client, with helpers for common steps.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-/// The client swallows what its event channel cannot hold; tests must never come near that.
+/// The client drops events that exceed its event channel; tests must stay far below that.
 const EVENT_BUFFER_SIZE: usize = 16_384;
 
-/// How long a test waits for a fact before it reports what it heard instead.
+/// Timeout of waiting for an event; the failure lists the received events.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An initialized client, subscribed to the root channel.
@@ -26,11 +26,11 @@ pub struct TestClient {
     /// The client.
     pub client: Client,
     events: ClientEventStream,
-    /// Everything that was heard so far, for reports of failures.
+    /// All events received so far, for failure reports.
     pub received: Vec<ClientEvent>,
 }
 
-/// A session that a peer has created, and its default chat.
+/// Session that a client has created, and its default chat.
 #[derive(Debug, Clone)]
 pub struct SessionUris {
     /// The session's URI.
@@ -83,7 +83,7 @@ impl TestClient {
         result.snapshot.expect("a snapshot").state
     }
 
-    /// A chat's state, now.
+    /// Returns a chat's current state.
     pub async fn chat_state(&self, chat: &str) -> ChatState {
         match self.subscribe_snapshot(chat).await {
             SnapshotState::Chat(state) => *state,
@@ -91,7 +91,7 @@ impl TestClient {
         }
     }
 
-    /// The URIs of the sessions that the host lists.
+    /// Returns the URIs of the listed sessions.
     pub async fn list_sessions(&self) -> Vec<String> {
         let params = json!({"channel": ahp_types::ROOT_RESOURCE_URI});
         let list: Value = self.client.request("listSessions", params).await.expect("listSessions succeeds");
@@ -99,13 +99,13 @@ impl TestClient {
         items.iter().map(|item| item["resource"].as_str().expect("a URI").to_owned()).collect()
     }
 
-    /// Ends a session.
+    /// Disposes of a session.
     pub async fn dispose_session(&self, session: &str) {
         let params = json!({"channel": session});
         let _: Value = self.client.request("disposeSession", params).await.expect("disposeSession succeeds");
     }
 
-    /// Sends a message; answers the turn's id.
+    /// Sends a message; returns the turn's id.
     pub async fn send_message(&self, chat: &str, text: &str) -> String {
         let turn = Uuid::new_v4().to_string();
         let message = Message {
@@ -133,12 +133,12 @@ impl TestClient {
         self.dispatch(chat, StateAction::ChatTurnCancelled(action)).await;
     }
 
-    /// Dispatches any action.
+    /// Dispatches an action.
     pub async fn dispatch(&self, channel: &str, action: StateAction) {
         self.client.dispatch(channel.to_owned(), action).await.expect("dispatch succeeds");
     }
 
-    /// The next event of any channel.
+    /// Receives the next event of any channel.
     pub async fn next_event(&mut self) -> ClientEvent {
         match tokio::time::timeout(EVENT_TIMEOUT, self.events.recv()).await {
             Ok(Some(event)) => {
@@ -150,7 +150,7 @@ impl TestClient {
         }
     }
 
-    /// Waits for an envelope on a channel that fits; answers all envelopes of that channel up to it.
+    /// Waits for a matching envelope on a channel; returns all envelopes of that channel up to it.
     pub async fn wait_for(&mut self, channel: &str, fits: impl Fn(&ActionEnvelope) -> bool) -> Vec<ActionEnvelope> {
         let mut envelopes = Vec::new();
         loop {
@@ -172,7 +172,7 @@ impl TestClient {
         self.wait_for(chat, is_turn_end).await
     }
 
-    /// Sends a message, waits for the turn's end and answers the text of its markdown parts.
+    /// Sends a message, waits for the turn's end and returns the text of its markdown parts.
     pub async fn send_and_wait(&mut self, chat: &str, text: &str) -> String {
         self.send_message(chat, text).await;
         let envelopes = self.wait_for_turn_end(chat).await;
@@ -185,7 +185,7 @@ impl TestClient {
     }
 }
 
-/// Whether an envelope ends a turn.
+/// Returns whether an envelope ends a turn.
 pub fn is_turn_end(envelope: &ActionEnvelope) -> bool {
     envelope.rejection_reason.is_none()
         && matches!(
@@ -194,7 +194,7 @@ pub fn is_turn_end(envelope: &ActionEnvelope) -> bool {
         )
 }
 
-/// The markdown that envelopes carried.
+/// Returns the markdown of envelopes.
 pub fn collect_text(envelopes: &[ActionEnvelope]) -> String {
     envelopes
         .iter()
@@ -205,7 +205,7 @@ pub fn collect_text(envelopes: &[ActionEnvelope]) -> String {
         .collect()
 }
 
-/// A state after the envelopes of its channel.
+/// Returns a state after the envelopes of its channel.
 pub fn reduce_chat(mut chat: ChatState, envelopes: &[ActionEnvelope]) -> ChatState {
     for envelope in envelopes.iter().filter(|envelope| envelope.rejection_reason.is_none()) {
         reducers::apply_action_to_chat(&mut chat, &envelope.action);
@@ -213,7 +213,7 @@ pub fn reduce_chat(mut chat: ChatState, envelopes: &[ActionEnvelope]) -> ChatSta
     chat
 }
 
-/// A transport without a socket.
+/// In-memory transport.
 pub struct MemoryTransport {
     /// To the host.
     pub sender: mpsc::Sender<String>,

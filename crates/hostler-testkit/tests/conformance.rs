@@ -1,4 +1,4 @@
-//! The fake driver keeps what every driver owes the engine, if the test that plays its agents does.
+//! Runs the conformance checks on the fake driver, with a test that plays its agents.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 use std::sync::Arc;
@@ -70,7 +70,7 @@ async fn answer(agent: &FakeAgent, prompt: &str, part: PartId, release: &Notify)
 }
 
 #[tokio::test]
-async fn the_fake_driver_conforms() {
+async fn fake_driver_conforms() {
     let (driver, starts) = FakeDriver::new();
     let release = Arc::new(Notify::new());
     let player = tokio::spawn(play(starts, Arc::clone(&release)));

@@ -1,5 +1,5 @@
-//! Clients that come, make a session, throw it away and leave: what each costs, and what is left of them.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Clients that connect, create a session, dispose of it and disconnect: cost of each, and what remains in memory.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/mod.rs"]
 mod support;

@@ -1,5 +1,5 @@
-//! One action to many readers: how soon it is there, how many a second, and what each delivery costs the host.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Fan-out of one action to many readers: latency, throughput, and cost per delivery.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/byte_relay.rs"]
 mod byte_relay;
@@ -17,7 +17,7 @@ use hostler_testkit::raw_client::RawClient;
 use serde_json::json;
 use support::{BenchmarkHome, BenchmarkHost, elapsed_ms};
 
-/// Readers, and the latency that was designed for.
+/// Number of readers, and the target latency.
 const READER_COUNTS: [(usize, f64); 3] = [(1, 0.08), (200, 1.5), (1000, 8.0)];
 const PACED_ACTIONS: usize = 200;
 const BURST_ACTIONS: usize = 4_000;
@@ -40,10 +40,10 @@ async fn main() {
         let floor = latency(&mut crowd, async |_| relay.send_frame()).await;
         relay.stop();
 
-        // A provisional session is in memory only: its actions are published at once, as streamed output is.
+        // A provisional session is in memory only: its actions are published at once, like streamed output.
         let mut crowd = CountingReaders::subscribe(&host.url, &session, readers).await;
         let at_once = latency(&mut crowd, async |n| writer.rename_session(&session, &format!("paced {n}")).await).await;
-        // The host's configuration is durable: committed, and then published.
+        // The host's configuration is durable: committed first, then published.
         let mut crowd = CountingReaders::subscribe(&host.url, ROOT, readers).await;
         let committed = latency(&mut crowd, async |n| configure(&mut writer, &format!("{readers}/{n}")).await).await;
         for (how, p50) in [("published at once", at_once), ("committed first", committed)] {
@@ -56,7 +56,7 @@ async fn main() {
     println!("{}", BenchmarkTable { rows });
 }
 
-/// The middle of all readers' waits for single actions. They wait already when the action is said.
+/// Returns the median latency of single actions over all readers, which wait before the action is sent.
 async fn latency(crowd: &mut CountingReaders, mut say: impl AsyncFnMut(usize)) -> f64 {
     let mut waits = Vec::new();
     for n in 0..PACED_ACTIONS {
@@ -76,7 +76,7 @@ async fn configure(writer: &mut RawClient, value: &str) {
     writer.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
 }
 
-/// Many actions at once to many readers.
+/// Sends many actions at once to many readers.
 async fn burst(host: &BenchmarkHost, writer: &mut RawClient, session: &str) -> Vec<BenchmarkRow> {
     let mut crowd = CountingReaders::subscribe(&host.url, session, BURST_READERS).await;
     let (started, spent) = (Instant::now(), processor_time(host.pid));

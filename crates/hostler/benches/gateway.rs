@@ -1,6 +1,6 @@
-//! What the gateway costs: each number beside the same upstream without it, in the same run, and beside other
-//! gateways if they are given (`cargo xtask bench gateway --peers`).
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Cost of the gateway: each number beside the same upstream without it, in the same run, and beside other gateways
+//! if they are given (`cargo xtask bench gateway --peers`).
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/gateway/load_client.rs"]
 mod load_client;
@@ -20,16 +20,16 @@ use measured_systems::{MeasuredProcess, MeasuredSystem};
 use mock_upstream::BenchmarkUpstream;
 use report::{GatewayMetric, GatewayReport};
 
-/// Requests to measure the first event by.
+/// Requests for the time to the first event.
 const FIRST_EVENT_REQUESTS: usize = 2_000;
-/// Events that pass at full speed, over all streams of a run.
+/// Events at full speed, over all streams of a run.
 const FLOOD_EVENTS: usize = 640_000;
 const STREAM_COUNT: usize = 64;
 /// Fifty events a second.
 const EVENT_INTERVAL: Duration = Duration::from_millis(20);
 const PACED_EVENTS: usize = 100;
 const PACED_ROUNDS: usize = 5;
-/// A peer gets a part of the load, or the run would take all day.
+/// Peers get a fraction of the load, because the run would take too long otherwise.
 const PEER_LOAD_DIVISOR: usize = 20;
 
 fn main() {
@@ -62,7 +62,7 @@ async fn measure(arguments: &[String]) {
     println!("{report}");
 }
 
-/// One request after the other, in turns, so that all see the same machine.
+/// Alternates requests between the systems, so that all run under the same conditions.
 async fn first_event(systems: &[MeasuredSystem], report: &mut GatewayReport) {
     let mut clients = Vec::new();
     for system in systems {
@@ -76,14 +76,14 @@ async fn first_event(systems: &[MeasuredSystem], report: &mut GatewayReport) {
         }
     }
     for (system, _, times) in clients {
-        // The first ones warm things up.
+        // The first tenth is warm-up.
         let times = times.get(times.len() / 10..).unwrap_or_default();
         report.value(GatewayMetric::First, system.name, Some(median(times)));
         report.value(GatewayMetric::FirstSlow, system.name, Some(percentile(times, 99)));
     }
 }
 
-/// As many events as will go.
+/// Streams events at full speed.
 async fn flood(systems: &[MeasuredSystem], streams: usize, report: &mut GatewayReport) {
     for system in systems {
         let share = if system.is_ours() { 1 } else { PEER_LOAD_DIVISOR };
@@ -104,7 +104,7 @@ async fn flood(systems: &[MeasuredSystem], streams: usize, report: &mut GatewayR
     }
 }
 
-/// Streams at the pace of a model, in turns.
+/// Streams at the pace of a model, alternating between systems.
 async fn paced(systems: &[MeasuredSystem], report: &mut GatewayReport) {
     let mut seen: Vec<(&MeasuredSystem, Vec<f64>, Duration)> =
         systems.iter().map(|system| (system, Vec::new(), Duration::ZERO)).collect();
@@ -126,7 +126,7 @@ async fn paced(systems: &[MeasuredSystem], report: &mut GatewayReport) {
     }
 }
 
-/// So many streams at once, each over a connection of its own that is there already.
+/// Runs this many concurrent streams, each over its own existing connection.
 async fn together(address: SocketAddr, head: &str, streams: usize, prompt: &str) -> Vec<load_client::RequestTiming> {
     let mut clients = Vec::new();
     for _ in 0..streams {

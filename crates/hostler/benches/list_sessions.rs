@@ -1,5 +1,5 @@
-//! The list of thousands of sessions, stored ones and found ones: right after the start, later, and by pages.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Listing thousands of sessions, stored and external: right after the start, later, and by pages.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "list_sessions/external_sessions.rs"]
 mod external_sessions;
@@ -117,7 +117,7 @@ async fn stored(home: &BenchmarkHome, sessions: usize, idle: f64) -> BenchmarkTa
     BenchmarkTable { rows }
 }
 
-/// The same lines, read and put together without anybody else.
+/// Reads and assembles the same rows without a host.
 fn alone(state: &Path, expected: usize) -> f64 {
     let begun = Instant::now();
     let db = Connection::open_with_flags(state.join("hostler.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("a file");

@@ -1,5 +1,6 @@
-//! A chat with thousands of turns: its end, its pages, and all of it at once. With `--mb`, a large conversation that was found.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Chat with thousands of turns: its latest turns, its pages, and all of it at once. With `--mb`, a large external
+//! session.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "open_chat/external_session.rs"]
 mod external_session;
@@ -121,7 +122,7 @@ async fn stored(turns: usize) -> BenchmarkTable {
     BenchmarkTable { rows }
 }
 
-/// The same turns, read and put together without anybody else.
+/// Reads and assembles the same turns without a host.
 fn alone(state: &Path, chat: &str, turns: usize, count: usize) -> f64 {
     let begun = Instant::now();
     let db = Connection::open_with_flags(state.join("hostler.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("a file");

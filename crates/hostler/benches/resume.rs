@@ -1,13 +1,13 @@
-//! What it costs that idle agents are closed: a message to a session whose agent is gone, beside a cold start of the same
-//! executable without the host, and a message to an agent that is still there.
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Cost of closing idle agents: a message to a session without an agent, beside a cold start of the same executable
+//! without the host, and a message to a running agent.
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/direct_agent.rs"]
 mod direct_agent;
 #[path = "support/mod.rs"]
 mod support;
 #[path = "support/timed_model.rs"]
-#[expect(dead_code, reason = "when deltas were sent is another benchmark's question")]
+#[expect(dead_code, reason = "another benchmark measures when deltas were sent")]
 mod timed_model;
 
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use timed_model::TimedModel;
 
 const RUNS: usize = 15;
 
-/// Short, so that agents are soon gone, and long enough to be seen alive once.
+/// Short, so that agents close soon, and long enough to observe them once.
 const SHORT_IDLE_CONFIG: &str = "idle = 0.5";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ async fn main() {
     println!("{table}");
 }
 
-/// Waits until nothing is left of the host's agents.
+/// Waits until all agents of the host have ended.
 async fn gone(host: u32) {
     while !processes::descendants(host).is_empty() {
         tokio::time::sleep(Duration::from_millis(2)).await;

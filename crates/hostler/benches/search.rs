@@ -1,6 +1,6 @@
-//! Words of thousands of transcripts: how long it takes to read them all, what the index takes, and how soon something
-//! is found, beside those who read everything each time.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Search over thousands of transcripts: indexing time, index size, and query latency, beside programs that read
+//! everything each time.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "../../hostler-claude/benches/support/generated_transcripts.rs"]
 mod generated_transcripts;
@@ -22,18 +22,18 @@ use support::{BenchmarkHome, elapsed_ms, resident_memory_mib};
 
 const ROUNDS: usize = 30;
 
-/// Those who read everything are asked less often.
+/// Programs that read everything run fewer rounds.
 const SCAN_ROUNDS: usize = 3;
 const PROJECT_COUNT: usize = 50;
 const VOCABULARY_SIZE: usize = 20_000;
 
-/// A conversation has three or four turns, each with more bookkeeping and output than words.
+/// A conversation has three or four turns, each with more metadata and tool output than text.
 const CONVERSATION_BYTES: usize = 600 * 1024;
 
-/// What is said in one conversation only, as the last words of a sentence.
+/// Phrase that occurs in one conversation only, at the end of a sentence.
 const RARE_PHRASE: &str = "zyzzyva heliotrope lantern";
 
-/// What is looked for, and what those look for who read everything.
+/// Query, and the equivalent for programs that read everything.
 struct SearchCase {
     label: &'static str,
     query: String,
@@ -132,13 +132,13 @@ fn searches() -> Vec<SearchCase> {
     ]
 }
 
-/// How many sessions are found.
+/// Returns the number of sessions found.
 async fn find(raw: &mut RawClient, query: &str, wait: bool) -> usize {
     let answer: Value = raw.call("hostler/search", json!({"query": query, "wait": wait})).await.expect("an answer");
     answer["items"].as_array().expect("items").len()
 }
 
-/// How long it takes to read everything; `None` if there is no such program.
+/// Measures reading everything; `None` if the program is not installed.
 fn reading(program: &str, options: &[&str], word: &str, directory: &Path) -> Option<f64> {
     let mut times = Vec::new();
     for _ in 0..SCAN_ROUNDS {
@@ -151,7 +151,7 @@ fn reading(program: &str, options: &[&str], word: &str, directory: &Path) -> Opt
     Some(median(&times))
 }
 
-/// Of all files below a directory whose names begin so, in MiB.
+/// Returns the size of all files below a directory whose names start with a prefix, in MiB.
 fn size(directory: &Path, begins: &str) -> f64 {
     let entries = std::fs::read_dir(directory).expect("a directory").flatten();
     let sizes = entries.map(|entry| match entry.metadata() {
@@ -162,7 +162,7 @@ fn size(directory: &Path, begins: &str) -> f64 {
     sizes.sum()
 }
 
-/// The same words in every run; few of them are frequent, and many rare, as in any language.
+/// Generates the same words in every run; few are frequent and many are rare, as in natural language.
 struct WordGenerator(u64);
 
 impl WordGenerator {

@@ -1,5 +1,5 @@
-//! A reader that does not read, beside others that do: 60 000 actions in rounds, with it and without it.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Reader that does not read, beside others that do: 60 000 actions in rounds, with it and without it.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/counting_readers.rs"]
 mod counting_readers;
@@ -49,7 +49,7 @@ async fn main() {
     println!("{}", BenchmarkTable { rows });
 }
 
-/// How long each reader waits for each round.
+/// Measures how long each reader waits for each round.
 async fn rounds(host: &BenchmarkHost, writer: &mut RawClient, session: &str) -> Vec<f64> {
     let mut crowd = CountingReaders::subscribe(&host.url, session, READER_COUNT).await;
     let mut waits = Vec::new();

@@ -1,5 +1,5 @@
-//! How soon a host answers its first `initialize`, and what it costs to keep it.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Time to the first `initialize` answer of a host, and its idle cost.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/mod.rs"]
 mod support;
@@ -30,7 +30,7 @@ async fn main() {
         memory.push(resident_memory_mib(host.pid));
         drop(host);
 
-        // What any program costs here: the same executable, asked for its version.
+        // Baseline: the same executable prints its version.
         let started = Instant::now();
         let status = Command::new(env!("CARGO_BIN_EXE_hostler")).arg("--version").stdout(Stdio::null()).status();
         assert!(status.expect("the program starts").success());

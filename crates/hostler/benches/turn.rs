@@ -1,6 +1,6 @@
-//! The cost of the host between an agent and a client: the same executable, with the same arguments, driven through the
-//! host and driven directly, in turns, against the same kind of model.
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Cost of the host between an agent and a client: the same executable, with the same arguments, driven through the
+//! host and directly, alternating, against the same kind of model.
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/direct_agent.rs"]
 mod direct_agent;
@@ -58,7 +58,7 @@ fn row(what: &str, unit: &'static str, hostler: f64, direct: f64, target: Option
     BenchmarkRow { metric: what.to_owned(), unit, hostler, baseline: Some(("direct".to_owned(), direct)), target }
 }
 
-/// From the first message to the first delta, process start included.
+/// Measures from the first message to the first delta, process start included.
 async fn cold(client: &mut RawClient, home: &BenchmarkHome, launch: &AgentLaunch) -> Vec<BenchmarkRow> {
     let (mut hosted, mut direct) = (Vec::new(), Vec::new());
     for _ in 0..COLD_RUNS {
@@ -75,7 +75,7 @@ async fn cold(client: &mut RawClient, home: &BenchmarkHome, launch: &AgentLaunch
     vec![row("turn start to first delta, cold", "ms", median(&hosted), median(&direct), Some(390.0))]
 }
 
-/// From a later message to its first delta.
+/// Measures from a later message to its first delta.
 async fn warm(client: &mut RawClient, chat: &str, direct: &mut DirectAgent) -> Vec<BenchmarkRow> {
     let (mut hosted, mut alone) = (Vec::new(), Vec::new());
     for _ in 0..WARM_RUNS {
@@ -87,7 +87,7 @@ async fn warm(client: &mut RawClient, chat: &str, direct: &mut DirectAgent) -> V
     vec![row("turn start to first delta, warm", "ms", median(&hosted), median(&alone), Some(33.0))]
 }
 
-/// From the model's writing of a delta to its arrival.
+/// Measures from the model's write of a delta to its arrival.
 async fn latency(
     client: &mut RawClient,
     chat: &str,
@@ -99,7 +99,7 @@ async fn latency(
     let mut hosted = Vec::new();
     while hosted.len() < PACED_DELTAS {
         let (at, action) = client.wait_for_action("chat/delta").await;
-        // Deltas that were merged are judged by the last of them.
+        // Merged deltas count by their last one.
         let words: Vec<_> = action["content"].as_str().expect("text").split_whitespace().collect();
         let before = hosted.len();
         for word in &words {
@@ -117,7 +117,7 @@ async fn latency(
     ]
 }
 
-/// A whole answer of many deltas, as fast as it goes.
+/// Measures a whole response of many deltas at full speed.
 async fn burst(client: &mut RawClient, chat: &str, direct: &mut DirectAgent) -> Vec<BenchmarkRow> {
     let (mut hosted, mut alone) = (Vec::new(), Vec::new());
     let prompt = format!("@burst={BURST_DELTAS}");

@@ -1,16 +1,16 @@
-//! A picture made by hand: so small that nothing on its way has a reason to change it.
+//! Hand-made image that is so small that no step has a reason to change it.
 
-/// Its width and height.
+/// Width and height.
 const IMAGE_EDGE_PIXELS: u32 = 64;
 
-/// A red square as a PNG file, with a palette of one colour.
+/// Returns a red square as a PNG file, with a palette of one color.
 pub(super) fn red_square_png() -> Vec<u8> {
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     let size = IMAGE_EDGE_PIXELS.to_be_bytes();
-    // One bit for a pixel, by palette, nothing unusual.
+    // One bit per pixel, with a palette.
     write_chunk(&mut png, *b"IHDR", &[&size[..], &size, &[1, 3, 0, 0, 0]].concat());
     write_chunk(&mut png, *b"PLTE", &[0xff, 0, 0]);
-    // Each line has a byte before it that says that it is not filtered.
+    // Each line is preceded by a filter byte: none.
     let lines = vec![0; (IMAGE_EDGE_PIXELS * (1 + IMAGE_EDGE_PIXELS / 8)) as usize];
     write_chunk(&mut png, *b"IDAT", &deflate_stored(&lines));
     write_chunk(&mut png, *b"IEND", &[]);
@@ -24,7 +24,7 @@ fn write_chunk(png: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
     png.extend(crc(&body).to_be_bytes());
 }
 
-/// A zlib stream of one block that is not compressed.
+/// Returns a zlib stream of one uncompressed block.
 fn deflate_stored(data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(data.len()).unwrap_or_default();
     let mut stream = vec![0x78, 0x01, 0x01];
@@ -53,14 +53,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sums_are_those_of_the_standards() {
+    fn checksums_match_the_standards() {
         assert_eq!(crc(b"123456789"), 0xcbf4_3926);
         assert_eq!(crc(b"IEND"), 0xae42_6082);
         assert_eq!(adler(b"Wikipedia"), 0x11e6_0398);
     }
 
     #[test]
-    fn the_picture_is_small_and_whole() {
+    fn image_is_small_and_complete() {
         let png = red_square_png();
         assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.ends_with(b"IEND\xae\x42\x60\x82"));
         assert_eq!(png.len(), 8 + 25 + 15 + 12 + 11 + 64 * 9 + 12);

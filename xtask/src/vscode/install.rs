@@ -1,5 +1,5 @@
-//! What the workbench needs on a machine: VS Code's server, the Node.js that runs it, and a browser with something that
-//! drives it. The versions are in `pins.json`; only the browser is the system's.
+//! Installs the parts of the workbench: VS Code's server, its Node.js, and a browser with its automation package.
+//! Versions are in `pins.json`; only the browser is the system's.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,22 +9,22 @@ use anyhow::{Context as _, Result, bail};
 use crate::pinned_packages::{self, NPM_FLAGS};
 use crate::system_packages;
 
-/// Where everything is.
+/// Paths of the installed parts.
 pub(super) struct VscodeInstall {
-    /// The directory of VS Code's server.
+    /// Directory of VS Code's server.
     pub(super) server: PathBuf,
-    /// The directory of Node.js, with its headers.
+    /// Directory of Node.js, with its headers.
     pub(super) node: PathBuf,
-    /// The directory below which npm has put what drives the browser.
+    /// Directory of the npm packages that automate the browser.
     pub(super) browser: PathBuf,
     /// The browser.
     pub(super) chromium: PathBuf,
 }
 
-/// Debian's name of what npm does not have.
+/// Debian package with headers that npm does not have.
 const KERBEROS_PACKAGE: &str = "libkrb5-dev";
 
-/// Finds all of it; what is missing is installed.
+/// Finds all parts; installs missing ones.
 pub(super) fn ensure_installed() -> Result<VscodeInstall> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         bail!("VS Code's server is installed on Linux with x86-64 only");
@@ -45,7 +45,7 @@ fn server_directory(home: &Path) -> PathBuf {
     home.join("node_modules/code-server/lib/vscode")
 }
 
-/// The server comes with sources of native modules, which are built against its own Node.js.
+/// Builds the native modules of the server against its own Node.js.
 fn build_server(server: &Path, node: &Path) -> Result<()> {
     if !Path::new("/usr/include/gssapi/gssapi.h").exists() {
         system_packages::install_packages(&[KERBEROS_PACKAGE])?;

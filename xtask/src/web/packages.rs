@@ -1,8 +1,9 @@
-//! What npm fetches for the page. It is kept outside of the clone, one install for each lockfile, and shared by all clones:
+//! npm packages of the page. They are kept outside of the clone, one install for each lockfile, shared by all
+//! clones:
 //!
 //! ```text
-//! <cache>/tools/.staging-web-XXXXXX/   an install that is not finished
-//! <cache>/tools/web-0123456789abcdef/  one that is; web/node_modules points into it
+//! <cache>/tools/.staging-web-XXXXXX/   unfinished install
+//! <cache>/tools/web-0123456789abcdef/  finished install; web/node_modules points into it
 //! ```
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,17 +12,17 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Sees to it that `node_modules` is what the lockfile says.
+/// Ensures that `node_modules` matches the lockfile.
 pub(super) fn ensure_node_modules(web: &Path, tools: &Path) -> Result<()> {
     let link = web.join("node_modules");
     if link.is_dir() && !link.is_symlink() {
-        // Somebody works with npm here; it is theirs.
+        // A developer uses npm in this directory; it is not replaced.
         return npm_install(web);
     }
     replace_symlink(&link, &ensure_install(web, tools)?.join("node_modules"))
 }
 
-/// The directory with the packages of this lockfile, which are fetched if they are not there yet.
+/// Returns the directory with the packages of this lockfile; installs them if needed.
 fn ensure_install(web: &Path, tools: &Path) -> Result<PathBuf> {
     let read = |directory: &Path| std::fs::read(directory.join("package-lock.json"));
     let lock = read(web).with_context(|| format!("{} has no package-lock.json", web.display()))?;
@@ -40,7 +41,7 @@ fn ensure_install(web: &Path, tools: &Path) -> Result<PathBuf> {
     npm_install(staging.path())?;
     std::fs::write(staging.path().join("package-lock.json"), &lock)?;
     match std::fs::rename(staging.path(), &home) {
-        // Somebody else may have been faster.
+        // Another process may have installed them meanwhile.
         Err(error) if !read(&home).is_ok_and(|found| found == lock) => {
             Err(error).with_context(|| format!("{} could not be put into place", home.display()))
         }
@@ -48,8 +49,9 @@ fn ensure_install(web: &Path, tools: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Installs what the lockfile says. `npm ci` would want the binaries of all platforms to be in it, and a lockfile that was made
-/// behind a registry with fewer of them does not have those; npm then finds this machine's own by the version in its package.
+/// Installs from the lockfile. `npm ci` would require the binaries of all platforms to be in it, and a lockfile
+/// that was made behind a registry with fewer of them does not have those; `npm install` then finds this machine's
+/// own by the version in its package.
 fn npm_install(directory: &Path) -> Result<()> {
     let mut npm = Command::new("npm");
     npm.args([
@@ -73,7 +75,7 @@ fn npm_install(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a link point somewhere, whatever it pointed to before.
+/// Makes a link point to a path, whatever it pointed to before.
 #[cfg(unix)]
 fn replace_symlink(link: &Path, to: &Path) -> Result<()> {
     if std::fs::read_link(link).is_ok_and(|found| found == to) {
@@ -95,10 +97,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_install_for_the_same_lockfile_is_taken_as_it_is() {
+    fn install_for_the_same_lockfile_is_reused() {
         let (web, tools) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::write(web.path().join("package-lock.json"), "one").unwrap();
-        // It cannot be fetched: there is no package.json.
+        // The install fails: there is no package.json.
         assert!(ensure_node_modules(web.path(), tools.path()).is_err());
         assert_eq!(std::fs::read_dir(tools.path()).unwrap().count(), 0, "nothing half-made is left");
 
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_into_an_older_install_is_replaced() {
+    fn link_to_an_older_install_is_replaced() {
         let web = tempfile::tempdir().unwrap();
         let link = web.path().join("node_modules");
         replace_symlink(&link, &web.path().join("gone")).unwrap();

@@ -1,7 +1,7 @@
-//! The page as Vite builds it. A build is left alone while nothing has changed that it was made from.
+//! Builds the page with Vite, unless neither its sources nor its output have changed.
 //!
-//! `web/.vite/page` says what the last build was made from and what came out of it, so that a build by somebody's own command
-//! is noticed too.
+//! `web/.vite/page` contains fingerprints of the last build's sources and output, so that a build by a developer's
+//! own command is noticed too.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// What lies in `web` and does not become part of the page.
+/// Entries of `web` that do not become part of the page.
 const IGNORED_ENTRIES: [&str; 7] = ["node_modules", "dist", ".vite", "tests", "browser", "bench", "README.md"];
 
-/// Builds the page, unless it is what a build would make; the result says whether there was something to do.
+/// Builds the page unless it is up to date; returns whether it was built.
 pub(super) fn ensure_built(web: &Path, build: impl FnOnce() -> Result<()>) -> Result<bool> {
     let (stamp, dist) = (web.join(".vite/page"), web.join("dist"));
     let sources = fingerprint(web, &IGNORED_ENTRIES)?;
@@ -28,7 +28,7 @@ pub(super) fn ensure_built(web: &Path, build: impl FnOnce() -> Result<()>) -> Re
     Ok(true)
 }
 
-/// Stands for the names and contents of all files below a directory.
+/// Hashes the names and contents of all files below a directory.
 fn fingerprint(directory: &Path, without: &[&str]) -> Result<u64> {
     let mut files = BTreeMap::new();
     collect_files(directory, without, &mut files)?;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_built_when_it_or_its_sources_are_not_what_they_were() {
+    fn page_is_rebuilt_when_sources_or_output_changed() {
         let web = tempfile::tempdir().unwrap();
         let (web, dist) = (web.path(), web.path().join("dist"));
         for directory in ["src", "tests"] {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_fails_is_tried_again() {
+    fn failed_build_is_retried() {
         let web = tempfile::tempdir().unwrap();
         std::fs::write(web.path().join("index.html"), "").unwrap();
         assert!(ensure_built(web.path(), || anyhow::bail!("broken")).is_err());

@@ -1,3 +1,5 @@
+//! Fakes for the ports of gateway, credential vault and device login.
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,7 +14,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 
-/// Starts gateways that only listen, and remembers what it was asked.
+/// Starts gateways that only listen, and records their options.
 #[derive(Clone, Default)]
 pub(crate) struct FakeProxyLauncher {
     pub(crate) launched: Arc<Mutex<Vec<ProxyOptions>>>,
@@ -65,7 +67,7 @@ impl RunningProxy for FakeProxy {
     }
 }
 
-/// Keeps credentials in a map.
+/// Stores credentials in a map.
 #[derive(Clone, Default)]
 pub(crate) struct FakeVault {
     pub(crate) stored: Arc<Mutex<BTreeMap<String, String>>>,
@@ -119,7 +121,7 @@ impl CredentialVaultPort for FakeVault {
     }
 }
 
-/// Signs in when it is told to.
+/// Completes a sign-in when the test asks for it.
 #[derive(Clone, Default)]
 pub(crate) struct FakeDeviceLogin {
     pub(crate) code_entered: Arc<Notify>,

@@ -1,3 +1,5 @@
+//! Scripted host that speaks AHP over a real WebSocket.
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -15,32 +17,32 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
-/// What the fake host does when a message comes.
+/// Step of the fake host after it receives a message.
 #[derive(Clone)]
 pub(crate) enum HostScriptStep {
     /// An action on the chat; `turnId` is filled in.
     Chat(Value),
     /// An action on the session.
     Session(Value),
-    /// The same action back, refused, whatever it is. Nothing follows.
+    /// Returns the client's action as rejected. Nothing follows.
     Reject(&'static str),
-    /// A signal to the command, as if the user pressed Ctrl-C now.
+    /// Sends a signal to the command, like Ctrl-C at this moment.
     Signal(mpsc::Sender<Signal>, Signal),
-    /// Waits until the client cancels, and says that the turn is cancelled.
+    /// Waits until the client cancels, and reports the turn as cancelled.
     WaitForCancel,
     /// Waits until the client has sent a cancel, and ignores it.
     IgnoreCancel,
-    /// Waits for the client's next action and passes it on to everybody.
+    /// Waits for the client's next action and broadcasts it.
     EchoNextAction,
-    /// Tells the first, waits for the second.
+    /// Signals the first semaphore, waits for the second.
     Synchronize(Arc<Semaphore>, Arc<Semaphore>),
-    /// Asks the client something.
+    /// Sends a request to the client.
     SendRequest(&'static str),
     /// Drops the connection.
     HangUp,
 }
 
-/// An answer of one word per delta.
+/// Returns a response with one word per delta.
 pub(crate) fn answer_steps(words: &[&str]) -> Vec<HostScriptStep> {
     let mut beats = vec![
         HostScriptStep::Session(json!({ "type": "session/ready" })),
@@ -64,7 +66,7 @@ pub(crate) fn turn_error(kind: &str, message: &str) -> HostScriptStep {
     HostScriptStep::Chat(json!({ "type": "chat/error", "duration": 12, "part": { "kind": "error", "error": error } }))
 }
 
-/// Launches scripted hosts and remembers what it was asked.
+/// Launches scripted hosts and records calls.
 #[derive(Clone)]
 pub(crate) struct FakeHostLauncher {
     script: Arc<Vec<HostScriptStep>>,
@@ -78,12 +80,12 @@ pub(crate) struct FakeHostLauncher {
     never_stops: bool,
 }
 
-/// The fake's pages of sessions are small, whatever is asked for.
+/// Page size of the fake's session list, whatever the client requests.
 const SESSION_PAGE_SIZE: usize = 2;
-/// How many older turns are loaded at once.
+/// Older turns per page.
 const TURN_PAGE_SIZE: usize = 30;
 
-/// What reached the fake hosts.
+/// Calls that reached the fake hosts.
 #[derive(Default)]
 pub(crate) struct RecordedCalls {
     pub(crate) options: Mutex<Vec<HostOptions>>,
@@ -93,7 +95,7 @@ pub(crate) struct RecordedCalls {
 }
 
 impl RecordedCalls {
-    /// The params of all frames of a method.
+    /// Returns the params of all frames of a method.
     pub(crate) fn params(&self, method: &str) -> Vec<Value> {
         let frames = self.frames.lock().unwrap();
         frames.iter().filter(|frame| frame["method"] == method).map(|frame| frame["params"].clone()).collect()
@@ -123,32 +125,32 @@ impl FakeHostLauncher {
         }
     }
 
-    /// Keeps these sessions, and these turns in the chat of each.
+    /// Offers these sessions, with these turns in the chat of each.
     pub(crate) fn with_sessions(self, sessions: Vec<Value>, turns: Value) -> Self {
         Self { sessions: Arc::new(sessions), turns, ..self }
     }
 
-    /// Answers so when it is asked what would become of attachments; otherwise it does not know the question.
+    /// Sets the answer to attachment plan requests; without it, the method is unknown.
     pub(crate) fn with_attachment_plan(self, plan: Value) -> Self {
         Self { attachment_plan: Some(plan), ..self }
     }
 
-    /// Answers so whatever is looked for.
+    /// Sets the answer to every search.
     pub(crate) fn with_search_result(self, found: Value) -> Self {
         Self { search_result: found, ..self }
     }
 
-    /// A turn runs in each chat.
+    /// Reports a running turn in each chat.
     pub(crate) fn with_running_turn(self) -> Self {
         Self { has_running_turn: true, ..self }
     }
 
-    /// Does not start.
+    /// Fails to start.
     pub(crate) fn failing_to_start(failure: LaunchError) -> Self {
         Self { failure: Some(failure), ..Self::new([]) }
     }
 
-    /// Does not stop.
+    /// Never stops.
     pub(crate) fn never_stopping() -> Self {
         Self { never_stops: true, ..Self::new([]) }
     }
@@ -358,7 +360,7 @@ impl FakeHostConnection {
         page
     }
 
-    /// Three entries, the last one with something for a terminal.
+    /// Three entries, the last one with terminal control characters.
     fn audit(&self, params: &Value) -> Value {
         let entry = |id: usize| json!({ "id": id, "who": "ada", "decision": "allow", "input": format!("\u{9b}{id}") });
         let from = usize::try_from(params["after"].as_i64().unwrap()).unwrap();
@@ -370,7 +372,7 @@ impl FakeHostConnection {
         page
     }
 
-    /// Somebody else's action, then the client's own.
+    /// Sends another client's action, then the client's own.
     async fn echo(&mut self, channel: &str, action: &Value, client_seq: &Value) {
         let origin = |client: &str| json!({ "clientId": client, "clientSeq": client_seq });
         let ours = origin(&self.client);
@@ -459,7 +461,7 @@ impl FakeHostConnection {
     }
 }
 
-/// The fake's chats are named after their session.
+/// Chats of the fake are named after their session.
 fn session_of(chat: &str) -> String {
     chat.strip_prefix("ahp-chat://fake/").unwrap().to_owned()
 }

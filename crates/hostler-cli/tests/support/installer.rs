@@ -1,3 +1,5 @@
+//! Fake installer.
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -5,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::future::BoxFuture;
 use hostler_driver::{InstallError, InstallErrorKind, InstallProgress, InstallProgressSink, InstalledBuild, Installer};
 
-/// An installer that pretends.
+/// Installer that installs nothing.
 #[derive(Clone)]
 pub(crate) struct FakeInstaller {
     pub(crate) installed: Option<InstalledBuild>,
     pub(crate) result: Result<InstalledBuild, String>,
-    /// Whether it has to be stopped.
+    /// Whether it runs until it is cancelled.
     pub(crate) hangs: bool,
     pub(crate) stopped: Arc<AtomicBool>,
 }

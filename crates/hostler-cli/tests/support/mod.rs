@@ -1,4 +1,4 @@
-//! A scripted host behind the command line's ports, and a process that is only values.
+//! Scripted host behind the command line's ports, and a process environment made of values.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -20,7 +20,7 @@ use gateway::{FakeDeviceLogin, FakeProxyLauncher, FakeVault};
 use host::FakeHostLauncher;
 use installer::FakeInstaller;
 
-/// What a command writes; tests wait for it.
+/// Captured output of a command; tests wait for it.
 #[derive(Clone)]
 pub(crate) struct CapturedOutput {
     text: Arc<watch::Sender<String>>,
@@ -32,7 +32,7 @@ impl CapturedOutput {
         Self { text: Arc::new(watch::channel(String::new()).0), broken: false }
     }
 
-    /// Nobody reads it.
+    /// Output whose reader is gone.
     pub(crate) fn with_broken_pipe() -> Self {
         Self { broken: true, ..Self::new() }
     }
@@ -61,7 +61,7 @@ impl Write for CapturedOutput {
     }
 }
 
-/// A home directory, a scratch directory, and one command to run in them.
+/// Home directory, scratch directory, and one command to run in them.
 pub(crate) struct CommandFixture {
     pub(crate) scratch: tempfile::TempDir,
     pub(crate) vars: Vec<(String, String)>,
@@ -156,7 +156,7 @@ impl CommandFixture {
         self.command(args, wiring).await
     }
 
-    /// The command as a future of its own, so that the test can watch it.
+    /// Returns the command as a future, so that the test can observe it.
     pub(crate) fn command(&mut self, args: &[&str], wiring: Wiring) -> impl Future<Output = Exit> + use<> {
         let mut io = Io {
             console: Console::with_writers(self.out.clone(), self.err.clone(), &wiring.environment),
@@ -168,7 +168,7 @@ impl CommandFixture {
     }
 }
 
-/// The file of a folder that a fake driver reads: a line for each hook, or `problem: WHY`.
+/// File that the fake driver reads as a folder's configuration: a line for each hook, or `problem: WHY`.
 pub(crate) const FOLDER_CONFIGURATION_FILE: &str = "brings.txt";
 
 fn inspect(directory: &Path) -> WorkspaceConfiguration {
@@ -187,7 +187,7 @@ fn inspect(directory: &Path) -> WorkspaceConfiguration {
     WorkspaceConfiguration { fingerprint: text, items, problem, ..Default::default() }
 }
 
-/// The names of what is in a directory.
+/// Returns the names of a directory's entries.
 pub(crate) fn entry_names(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

@@ -1,8 +1,8 @@
-//! The list of conversations that others have led, beside the official SDK on the same directory; and how soon a name is
-//! heard that somebody gives to one of them elsewhere.
+//! Listing external sessions, beside the official SDK on the same directory; and how soon a title that another
+//! process writes is published.
 //!
-//! The host's times begin with its process, which knows nothing yet; the SDK's are those of its call alone. Cold are files whose
-//! contents the system was told to forget (`posix_fadvise`), warm are those that were just read.
+//! The host's times start with its process, which has no index yet; the SDK's are those of its call alone. Cold
+//! files have been evicted from the page cache (`posix_fadvise`), warm files were just read.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -49,7 +49,7 @@ pub(crate) async fn external_sessions_table(sessions: usize, idle: f64) -> Bench
     let (host, mut raw, taken) = listed(&home, sessions).await;
     warm.push(taken);
     let memory = resident_memory_mib(host.pid) - idle;
-    // The host also reads what it searches, which is another benchmark's question.
+    // The host also indexes for search, which another benchmark measures.
     raw.call("hostler/search", json!({"query": "question", "wait": true})).await.expect("an answer");
     let mut later = Vec::new();
     for _ in 0..LATER_REQUESTS {
@@ -83,7 +83,7 @@ pub(crate) async fn external_sessions_table(sessions: usize, idle: f64) -> Bench
     }
 }
 
-/// A host that knows nothing yet, somebody who has heard the whole list, and how long that took.
+/// Returns a host without an index, a client that has received the whole list, and the time that this took.
 async fn listed(home: &BenchmarkHome, sessions: usize) -> (BenchmarkHost, RawClient, f64) {
     let _there_may_be_none = std::fs::remove_dir_all(home.path("state"));
     let host = home.serve(&["--upstream", "scripted"]);
@@ -96,13 +96,13 @@ async fn listed(home: &BenchmarkHome, sessions: usize) -> (BenchmarkHost, RawCli
     (host, raw, taken)
 }
 
-/// How long it takes each time until somebody hears a name that is given in a terminal.
+/// Measures how long a title that is written to the transcript takes to reach a client.
 async fn named(raw: &mut RawClient, id: Uuid, path: &Path) -> Vec<f64> {
     raw.call("subscribe", json!({"channel": "ahp-root://"})).await.expect("a snapshot");
     let mut times = Vec::new();
     for number in 0..RENAME_COUNT {
         let title = format!("name {number}");
-        // As the agent writes it: what it is comes first.
+        // Same field order as the agent: the type comes first.
         let record = format!("{{\"type\":\"custom-title\",\"customTitle\":\"{title}\",\"sessionId\":\"{id}\"}}\n");
         let mut file = std::fs::File::options().append(true).open(path).expect("a transcript");
         let begun = Instant::now();

@@ -1,8 +1,8 @@
-//! A large conversation that somebody else has led, opened through the host, beside the official SDK on the same file.
+//! Large external session, opened through the host, beside the official SDK on the same file.
 //!
-//! The host has read what it searches before it is asked. Cold is a file whose contents the system was then told to forget
-//! (`posix_fadvise`), warm is one that was just read. The SDK tells all messages at once; the host tells the last turns, and the
-//! others by pages.
+//! The host has finished indexing before the measurement. A cold file has been evicted from the page cache
+//! (`posix_fadvise`), a warm file was just read. The SDK returns all messages at once; the host returns the latest
+//! turns, and older ones by pages.
 
 use std::time::Instant;
 
@@ -20,18 +20,18 @@ use crate::support::{BenchmarkHome, elapsed_ms, resident_memory_mib};
 const ROUNDS: usize = 5;
 const VIEW_TURNS: usize = 50;
 
-/// What a host made of it.
+/// Measurement of one host.
 struct OpenMeasurement {
-    /// Until the snapshot with the last turns was there.
+    /// Time to the snapshot with the latest turns.
     first_snapshot_ms: f64,
-    /// Its size.
+    /// Size of the snapshot.
     snapshot_bytes: usize,
-    /// What the host's memory has grown by then, in MiB.
+    /// Growth of the host's memory until then, in MiB.
     memory_growth_mib: f64,
-    /// Until all the older turns were there, in so many pages.
+    /// Time to all older turns, in this many pages.
     all_turns_ms: f64,
     page_count: usize,
-    /// The most that its memory has grown.
+    /// Peak growth of its memory.
     peak_memory_growth_mib: f64,
 }
 
@@ -98,7 +98,7 @@ async fn of_build(build: &str, megabytes: usize) -> Vec<BenchmarkRow> {
     ]
 }
 
-/// A host that has only found it opens it.
+/// Opens the session in a host that has only listed it.
 async fn opened(home: &BenchmarkHome, id: Uuid, cold: bool) -> OpenMeasurement {
     let _there_may_be_none = std::fs::remove_dir_all(home.path("state"));
     let host = home.serve(&["--upstream", "scripted"]);
@@ -110,7 +110,7 @@ async fn opened(home: &BenchmarkHome, id: Uuid, cold: bool) -> OpenMeasurement {
     let session = format!("claude:/{id}");
     let chat = hostler_engine::default_chat_uri(&session);
     let idle = resident_memory_mib(host.pid);
-    // From here on its highest memory is that of what follows.
+    // Resets the peak memory of the process.
     std::fs::write(format!("/proc/{}/clear_refs", host.pid), "5").expect("the host is ours");
     let mut bytes = 0;
     let begun = Instant::now();

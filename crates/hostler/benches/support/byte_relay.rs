@@ -1,22 +1,22 @@
-//! The floor of every fan-out: a thread that passes the bytes of one socket on to others, and does nothing else.
+//! Lower bound of every fan-out: a thread that copies the bytes of one socket to others.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-/// What one action is on the wire, about.
+/// Approximate size of one action on the wire.
 const FRAME_BYTES: usize = 220;
 
-/// Ends when its speaker is dropped.
+/// Relay that ends when its sender is dropped.
 pub(crate) struct ByteRelay {
-    /// Where the listeners connect, after the speaker.
+    /// Address for the readers, which connect after the sender.
     pub(crate) address: SocketAddr,
     speaker: TcpStream,
     thread: JoinHandle<()>,
 }
 
 impl ByteRelay {
-    /// A relay to so many listeners.
+    /// Starts a relay to this many readers.
     pub(crate) fn start(listeners: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -38,7 +38,7 @@ impl ByteRelay {
         Self { address, speaker, thread }
     }
 
-    /// Says one frame to all.
+    /// Sends one frame to all.
     pub(crate) fn send_frame(&mut self) {
         let mut frame = vec![0x81, 126, 0, FRAME_BYTES as u8];
         frame.resize(4 + FRAME_BYTES, b'x');

@@ -1,4 +1,4 @@
-//! Readers that cost next to nothing: they count frames and do not look into them.
+//! Readers with minimal cost: they count frames without parsing them.
 #![allow(dead_code, reason = "each benchmark uses its own part")]
 
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-/// A subscriber that never reads after its subscription, with little room for what it does not read.
+/// Subscriber that never reads after its subscription, with a small receive buffer.
 pub(crate) async fn connect_stalled_subscriber(url: &str, channel: &str) -> impl Sized {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small buffer");
@@ -30,7 +30,7 @@ impl CountingReaders {
         Self::from_readers(subscribed)
     }
 
-    /// Readers of a server that speaks without being asked.
+    /// Connects readers to a server that sends without a request.
     pub(crate) async fn listen(address: SocketAddr, readers: usize) -> Self {
         let mut connected = Vec::new();
         for _ in 0..readers {
@@ -49,20 +49,20 @@ impl CountingReaders {
         Self { expected_frames: readers.into_iter().map(set_up).collect(), reports }
     }
 
-    /// When each reader had so many more frames.
+    /// Returns when each reader had received this many more frames.
     pub(crate) async fn arrivals(&mut self, frames: usize) -> Vec<Instant> {
         self.expect(frames).await;
         self.collect().await
     }
 
-    /// Lets each reader wait for so many more frames.
+    /// Makes each reader wait for this many more frames.
     pub(crate) async fn expect(&mut self, frames: usize) {
         for order in &self.expected_frames {
             order.send(frames).await.expect("the reader is there");
         }
     }
 
-    /// When each reader had the frames that it was to wait for.
+    /// Returns when each reader had received the expected frames.
     pub(crate) async fn collect(&mut self) -> Vec<Instant> {
         let mut arrivals = Vec::new();
         while arrivals.len() < self.expected_frames.len() {
@@ -116,7 +116,7 @@ impl CountingReader {
         reader
     }
 
-    /// A masked text frame; a mask of zeros leaves the text as it is.
+    /// Sends a masked text frame; a mask of zeros leaves the text unchanged.
     async fn send(&mut self, text: &str) {
         let length = u16::try_from(text.len()).expect("short");
         let mut frame = vec![0x81, 0x80 | 126];
@@ -132,7 +132,7 @@ impl CountingReader {
         self.filled += count;
     }
 
-    /// Reads until so many whole frames have gone by.
+    /// Reads until this many whole frames have arrived.
     async fn frames(&mut self, mut wanted: usize) {
         while wanted > 0 {
             let mut at = 0;
@@ -159,7 +159,7 @@ impl CountingReader {
     }
 }
 
-/// The length of the frame at the beginning, if all of it is there.
+/// Returns the length of the first frame, if it is complete.
 fn frame_length(bytes: &[u8]) -> Option<usize> {
     let (head, payload) = match *bytes.get(1)? {
         126 => (4, usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]))),
@@ -172,7 +172,7 @@ fn frame_length(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= head + payload).then_some(head + payload)
 }
 
-/// The processor time that a process has used.
+/// Returns the processor time that a process has used.
 pub(crate) fn processor_time(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the host is alive");
     let (_, fields) = stat.rsplit_once(')').expect("a name");

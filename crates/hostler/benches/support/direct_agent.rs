@@ -1,4 +1,4 @@
-//! The executable driven directly, with the arguments and the environment that the host gave its own agent.
+//! Drives the executable directly, with the arguments and the environment that the host gave its own agent.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use uuid::Uuid;
 
-/// How an agent is started.
+/// Command line and environment of an agent.
 pub(crate) struct AgentLaunch {
     program: String,
     args: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct AgentLaunch {
 }
 
 impl AgentLaunch {
-    /// Like a running agent, but with another conversation and straight to the model.
+    /// Copies those of a running agent, with another conversation and directly to the model.
     pub(crate) fn from_running_agent(pid: u32, model: &str) -> Self {
         let read = |name: &str| {
             let bytes = std::fs::read(format!("/proc/{pid}/{name}")).expect("the agent is alive");
@@ -38,7 +38,7 @@ fn own((name, value): (&str, &str)) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-/// A live agent, its handshake finished.
+/// Running agent after its handshake.
 pub(crate) struct DirectAgent {
     child: Child,
     stdin: ChildStdin,
@@ -78,7 +78,7 @@ impl DirectAgent {
         self.write(line).await;
     }
 
-    /// When the deltas of a turn arrived.
+    /// Returns when the deltas of a turn arrived.
     pub(crate) async fn delta_arrivals(&mut self, text: &str) -> Vec<Instant> {
         self.prompt(text).await;
         let mut arrivals = Vec::new();
@@ -94,7 +94,7 @@ impl DirectAgent {
         }
     }
 
-    /// A whole turn: when its first delta came, and when it ended.
+    /// Runs a whole turn; returns when its first delta arrived, and when it ended.
     pub(crate) async fn run_turn(&mut self, text: &str) -> (Instant, Instant) {
         let arrivals = self.delta_arrivals(text).await;
         (arrivals.first().copied().expect("a delta"), Instant::now())

@@ -1,4 +1,4 @@
-//! What the benchmarks share: the release host in directories of its own.
+//! Shared parts of the benchmarks: the release host in its own directories.
 #![allow(dead_code, unreachable_pub, reason = "each benchmark uses its own part")]
 
 use std::io::{BufRead as _, BufReader};
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
-/// A user's directories.
+/// Directories of a user.
 pub struct BenchmarkHome(TempDir);
 
 impl BenchmarkHome {
@@ -51,7 +51,7 @@ impl BenchmarkHome {
     }
 }
 
-/// A running host; ended when dropped.
+/// Running host; ended when dropped.
 pub struct BenchmarkHost {
     pub url: String,
     pub pid: u32,
@@ -67,7 +67,7 @@ impl Drop for BenchmarkHost {
     }
 }
 
-/// Resident memory of a process in MiB.
+/// Returns the resident memory of a process in MiB.
 pub fn resident_memory_mib(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the host is alive");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident size");
@@ -75,7 +75,7 @@ pub fn resident_memory_mib(pid: u32) -> f64 {
     kilobytes / 1024.0
 }
 
-/// Milliseconds between two moments.
+/// Returns the milliseconds between two times.
 pub fn elapsed_ms(from: Instant, to: Instant) -> f64 {
     to.duration_since(from).as_secs_f64() * 1000.0
 }

@@ -1,14 +1,14 @@
-//! What the system keeps of files in memory.
+//! Evicts files from the system's page cache.
 #![allow(unreachable_pub, reason = "benchmarks share this")]
 
 use std::path::Path;
 
 use rustix::fs::{Advice, fadvise, sync};
 
-/// Drops what is kept of the contents of all files below a directory, so that they are read from the disk again. Their names
-/// and sizes stay known.
+/// Evicts the contents of all files below a directory from the page cache, so that they are read from the disk
+/// again. Names and sizes stay cached.
 pub fn evict_page_cache(directory: &Path) {
-    // Only what is on the disk can be dropped.
+    // Only clean pages can be evicted.
     sync();
     evict_directory(directory);
 }

@@ -1,4 +1,5 @@
-//! A state directory with a long past: made by the engine itself, with an agent that answers at once.
+//! Generates a state directory with a long history: written by the engine itself, with an agent that answers at
+//! once.
 #![allow(dead_code, unreachable_pub, reason = "each benchmark uses its own part")]
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -37,7 +38,7 @@ impl ModelGateway for NoGateway {
     }
 }
 
-/// A host that nobody measures.
+/// Host that writes the history and is not measured.
 pub struct HistoryGenerator {
     engine: Engine,
     starts: FakeAgentStarts,
@@ -78,7 +79,7 @@ impl HistoryGenerator {
         Self { engine: engine.await.expect("an engine"), starts, subscriber, deliveries }
     }
 
-    /// A session with so many turns, each with an answer of so many bytes.
+    /// Adds a session with this many turns, each with a response of this many bytes.
     pub async fn add_session(&mut self, session: &str, turns: usize, bytes: usize) {
         self.engine.create_session(CreateSession { uri: session.into(), ..CreateSession::default() }).expect("created");
         let chat = default_chat_uri(session);
@@ -126,13 +127,13 @@ impl HistoryGenerator {
     }
 }
 
-/// A number that the benchmark was started with.
+/// Returns a numeric option of the benchmark.
 pub fn number_option(name: &str, usual: usize) -> usize {
     let mut args = std::env::args().skip_while(|arg| arg != name).skip(1);
     args.next().map_or(usual, |number| number.parse().expect("a number"))
 }
 
-/// The highest resident memory that a process ever had, in MiB.
+/// Returns the peak resident memory of a process, in MiB.
 pub fn peak_memory_mib(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the host is alive");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");

@@ -1,4 +1,4 @@
-//! A model that writes numbered deltas and remembers when it wrote each of them.
+//! Model that writes numbered deltas and records when it wrote each of them.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How far paced deltas are apart.
+/// Interval of paced deltas.
 const DELTA_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) struct TimedModel {
@@ -28,7 +28,7 @@ impl TimedModel {
         Self { url, sent }
     }
 
-    /// When the delta with this number was written.
+    /// Returns when the delta with this number was written.
     pub(crate) fn sent(&self, number: usize) -> Instant {
         self.sent.lock().expect("the log")[number]
     }
@@ -66,7 +66,7 @@ async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Instant>>>) {
     }
 }
 
-/// The last `@burst=N` or `@paced=N` in the request says what is wanted.
+/// Parses the last `@burst=N` or `@paced=N` in the request.
 fn wanted(body: &str) -> (usize, bool) {
     let last = |word: &str| {
         let (before, after) = body.rsplit_once(word)?;

@@ -1,4 +1,4 @@
-//! Turns, one after the other.
+//! Main loop of the fake agent: runs turns one after the other.
 
 use std::collections::VecDeque;
 use std::process::{Command, ExitCode, Stdio};
@@ -15,10 +15,10 @@ use crate::script::{self, ScriptStep};
 use crate::tool_calls::FakeToolCall;
 use crate::transcript_file::TranscriptFile;
 
-/// Between two words of a slow answer.
+/// Interval between two words of a slow response.
 const WORD_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How large a huge line is: far more than a pipe holds.
+/// Size of a huge line: far more than a pipe holds.
 const HUGE_LINE_BYTES: usize = 1_000_000;
 
 pub(crate) struct FakeAgentLoop {
@@ -27,19 +27,19 @@ pub(crate) struct FakeAgentLoop {
     pub(crate) version: Option<&'static str>,
     pub(crate) model: String,
     pub(crate) is_stubborn: bool,
-    /// Before every piece of an answer.
+    /// Delay before every delta.
     delta_delay: Duration,
     message_count: u64,
     request_count: u64,
-    /// What the running answer has said so far.
+    /// Text of the running response so far.
     answer_text: String,
-    /// What goes on in the background.
+    /// Running background work.
     pub(crate) background: Option<FakeBackgroundTask>,
-    /// Messages that came while a turn ran.
+    /// Messages that arrived while a turn ran.
     pub(crate) queue: VecDeque<UserPrompt>,
 }
 
-/// How a turn went on.
+/// How a turn continues.
 pub(crate) enum TurnFlow {
     Continue,
     Interrupted,
@@ -93,7 +93,7 @@ impl FakeAgentLoop {
         }
     }
 
-    /// A whole turn; a code if it ended the process.
+    /// Runs a whole turn; returns an exit code if it ended the process.
     fn run_turn(&mut self, prompt: &str, uuid: Option<&str>) -> Result<Option<ExitCode>> {
         self.store.append(prompt)?;
         self.print_init(uuid)?;
@@ -218,7 +218,7 @@ impl FakeAgentLoop {
         Ok(TurnFlow::Continue)
     }
 
-    /// Says a word now and then until the host interrupts us.
+    /// Prints a word periodically until the host interrupts.
     fn wait_for_interrupt(&mut self, pause: Duration, word: Option<&str>) -> Result<TurnFlow> {
         loop {
             match self.input.wait(pause)? {
@@ -241,7 +241,7 @@ impl FakeAgentLoop {
         }
     }
 
-    /// Asks the host and waits for its answer; `None` if the host has gone.
+    /// Sends a request to the host and waits for its answer; `None` if the host has disconnected.
     pub(crate) fn request_host(&mut self, request: &Value) -> Result<Option<Value>> {
         self.request_count += 1;
         let id = format!("ask-{}", self.request_count);
@@ -290,7 +290,7 @@ impl FakeAgentLoop {
         output::print_message(&init)
     }
 
-    /// A whole answer and the turn's end.
+    /// Prints a whole response and the turn's end.
     pub(crate) fn print_answer(&mut self, pieces: &[&str]) -> Result<()> {
         self.print_message_start()?;
         for piece in pieces {
@@ -370,7 +370,7 @@ impl FakeAgentLoop {
     }
 }
 
-/// A child in a session of its own whose parent has ended, and its pid as a new line of the file that the test reads.
+/// Starts a child in its own session whose parent has ended, and appends its pid to the file that the test reads.
 fn spawn_orphan() -> Result<()> {
     let file = std::env::var_os("FAKE_AGENT_PIDS").context("FAKE_AGENT_PIDS names no file")?;
     let written = || std::fs::read_to_string(&file).unwrap_or_default().lines().count();

@@ -1,4 +1,4 @@
-//! Work in the background, and the turn that follows from its end.
+//! Background work of the fake agent, and the turn that follows its end.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::output;
 
 const BACKGROUND_TASK_ID: &str = "bfake";
 
-/// Something that will be over.
+/// Background work with an end time.
 pub(crate) struct FakeBackgroundTask {
     ends_at: Instant,
 }
 
 impl FakeAgentLoop {
-    /// How long there is nothing to do.
+    /// Returns the time until the background work ends.
     pub(crate) fn time_until_background_end(&self) -> Duration {
         let left = self.background.as_ref().map(|task| task.ends_at.saturating_duration_since(Instant::now()));
         left.unwrap_or(Duration::from_secs(3600))
@@ -34,7 +34,7 @@ impl FakeAgentLoop {
         Ok(TurnFlow::Continue)
     }
 
-    /// The time is over: says so, and begins a turn about it.
+    /// Reports the end of the work and starts a turn about it.
     pub(crate) fn end_background(&mut self) -> Result<()> {
         if self.background.take().is_some() {
             let summary = "Background command \"the fake job\" completed (exit code 0)";
@@ -45,7 +45,7 @@ impl FakeAgentLoop {
         Ok(())
     }
 
-    /// The host has stopped it.
+    /// Stops the work at the host's request.
     pub(crate) fn stop_background(&mut self) -> Result<()> {
         if self.background.take().is_some() {
             self.print_background_end("killed", "stopped", "the fake job")?;
@@ -61,7 +61,7 @@ impl FakeAgentLoop {
         self.print_system(&json!({"subtype": "background_tasks_changed", "tasks": []}))
     }
 
-    /// Shortens nothing, but says all that is said about it.
+    /// Prints the messages of a compaction without compacting.
     pub(crate) fn compact(&mut self) -> Result<()> {
         self.print_system(&json!({"subtype": "status", "status": "compacting"}))?;
         self.print_system(&json!({"subtype": "status", "status": null, "compact_result": "success"}))?;

@@ -1,4 +1,4 @@
-//! Lines from the host, read by a thread of their own so that an interrupt is seen in the middle of a turn.
+//! Lines from the host, read by a thread so that an interrupt is seen during a turn.
 
 use std::io::BufRead as _;
 use std::process::ExitCode;
@@ -9,43 +9,43 @@ use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use serde_json::Value;
 
-/// How many lines may wait.
+/// Maximum number of waiting lines.
 const LINE_QUEUE_SIZE: usize = 64;
 
-/// What the host wrote.
+/// Input from the host.
 pub(crate) struct HostInput {
     lines: Receiver<String>,
 }
 
-/// One line of the host.
+/// One line from the host.
 #[derive(Debug)]
 pub(crate) enum HostInputMessage {
     /// A prompt.
     Prompt(UserPrompt),
-    /// A request, with its subtype and all of it.
+    /// Request with its subtype and body.
     Request { id: String, subtype: String, body: Value },
-    /// An answer to a request of ours.
+    /// Answer to a request of the agent.
     Answer { id: String, body: Value },
     /// Anything else.
     Other,
 }
 
-/// A message of the host.
+/// Message of the host.
 #[derive(Debug)]
 pub(crate) struct UserPrompt {
     pub(crate) uuid: Option<String>,
-    /// Its words and, for what else it holds, the kinds and contents.
+    /// Its text and, for other parts, their types and contents.
     pub(crate) text: String,
-    /// Whether a running turn takes it up when a call is over.
+    /// Whether a running turn includes it after a call.
     pub(crate) joins_running_turn: bool,
 }
 
-/// What came, or did not.
+/// Result of waiting for input.
 pub(crate) enum InputWait {
     Message(HostInputMessage),
-    /// Nothing in time.
+    /// Nothing arrived in time.
     TimedOut,
-    /// The host has closed our input.
+    /// The host has closed the agent's stdin.
     Closed,
 }
 
@@ -53,7 +53,7 @@ impl HostInput {
     pub(crate) fn start() -> Self {
         let (sender, lines) = mpsc::sync_channel(LINE_QUEUE_SIZE);
         std::thread::spawn(move || {
-            // Signals are the main thread's business; it decides whether to be stubborn.
+            // Signals are handled by the main thread, which decides whether to ignore them.
             let _ = SigSet::from(Signal::SIGTERM).thread_block();
             for line in std::io::stdin().lock().lines() {
                 let Ok(line) = line else { return };
@@ -65,12 +65,12 @@ impl HostInput {
         Self { lines }
     }
 
-    /// The next order; `None` when the host has closed our input.
+    /// Returns the next message; `None` when the host has closed stdin.
     pub(crate) fn next_message(&mut self) -> Result<Option<HostInputMessage>> {
         self.lines.recv().ok().map(|line| parse_message(&line)).transpose()
     }
 
-    /// The next order, if one comes soon.
+    /// Returns the next message, if one arrives in time.
     pub(crate) fn wait(&mut self, time: Duration) -> Result<InputWait> {
         match self.lines.recv_timeout(time) {
             Ok(line) => Ok(InputWait::Message(parse_message(&line)?)),
@@ -79,7 +79,7 @@ impl HostInput {
         }
     }
 
-    /// Waits for the handshake and gives its id.
+    /// Waits for the handshake and returns its id.
     pub(crate) fn wait_for_handshake(&mut self) -> Result<Option<String>> {
         while let Some(order) = self.next_message()? {
             if let HostInputMessage::Request { id, subtype, .. } = order
@@ -91,14 +91,14 @@ impl HostInput {
         Ok(None)
     }
 
-    /// Reads and ignores everything until the host closes our input.
+    /// Reads and ignores everything until the host closes stdin.
     pub(crate) fn drain(mut self) -> Result<ExitCode> {
         while self.next_message()?.is_some() {}
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Like the real agent, a malformed line ends us.
+/// Parses a line. A malformed line ends the process, as in the real agent.
 fn parse_message(line: &str) -> Result<HostInputMessage> {
     let message: Value = serde_json::from_str(line).context("the host wrote a line that is not JSON")?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -121,7 +121,7 @@ fn parse_message(line: &str) -> Result<HostInputMessage> {
     })
 }
 
-/// A message's words, and what is attached as `[media type: contents]`.
+/// Returns a message's text, and attachments as `[media type: contents]`.
 fn content_text(content: &Value) -> String {
     let block = |block: &Value| match block["text"].as_str() {
         Some(text) => text.to_owned(),

@@ -1,12 +1,14 @@
-//! A deterministic agent that speaks Claude Code's wire, for faults that the real one does not produce on demand.
+//! Deterministic agent that speaks Claude Code's wire protocol, for faults that the real one does not produce on
+//! demand.
 //!
 //! `FAKE_AGENT` chooses how it starts: nothing (normal), `exit-early:CODE:STDERR`, `hang-handshake`,
-//! `refuse-handshake`, `wrong-version`, `no-version` (says it only to `--version`), `root-refusal`.
+//! `refuse-handshake`, `wrong-version`, `no-version` (reports it to `--version` only), `root-refusal`.
 //!
-//! In a conversation the prompt's words are what it does: [`script::Step`]. A prompt without such a word is echoed.
+//! In a conversation, the words of the prompt are its script: [`script::ScriptStep`]. A prompt without such a word
+//! is echoed.
 //!
 //! `FAKE_AGENT_LOG` names a file to which it appends its pid, arguments and environment as one JSON line;
-//! `FAKE_AGENT_PIDS` names the file to which `fork` writes the pid of the child that it leaves behind.
+//! `FAKE_AGENT_PIDS` names the file to which `fork` writes the pid of the child that outlives it.
 //!
 //! Called with `supervise` it is a supervisor instead.
 
@@ -31,7 +33,7 @@ use serde_json::json;
 use crate::agent_loop::FakeAgentLoop;
 use crate::host_input::HostInput;
 
-/// What it says it is.
+/// Version that it reports.
 const AGENT_VERSION: &str = "2.1.325";
 
 fn main() -> ExitCode {

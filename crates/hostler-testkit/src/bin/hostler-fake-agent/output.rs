@@ -1,4 +1,4 @@
-//! Lines to the host.
+//! Writes lines to the host.
 
 use std::io::{self, Write as _};
 
@@ -10,7 +10,7 @@ pub(crate) fn print_message(message: &Value) -> Result<()> {
     print_line(&message.to_string())
 }
 
-/// Prints a line as it is.
+/// Prints a line unchanged.
 pub(crate) fn print_line(line: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(format!("{line}\n").as_bytes())?;
@@ -30,7 +30,7 @@ pub(crate) fn print_error_response(request_id: &str, error: &str) -> Result<()> 
     print_message(&json!({"type": "control_response", "response": response}))
 }
 
-/// A line of the model's stream.
+/// Prints an event of the model's stream.
 pub(crate) fn print_stream_event(session: &str, event: &Value) -> Result<()> {
     print_message(&json!({"type": "stream_event", "event": event, "session_id": session, "parent_tool_use_id": null}))
 }

@@ -1,4 +1,4 @@
-//! What the host asks of the agent.
+//! Handles control requests of the host.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::agent_loop::{FakeAgentLoop, string_or_empty};
 use crate::output;
 
 impl FakeAgentLoop {
-    /// Answers it, and does what it asks.
+    /// Answers a request and carries it out.
     pub(crate) fn handle_request(&mut self, id: &str, subtype: &str, body: &Value) -> Result<()> {
         match subtype {
             "initialize" => {

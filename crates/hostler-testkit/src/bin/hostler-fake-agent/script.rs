@@ -1,59 +1,59 @@
-//! What a prompt makes the agent do.
+//! Parses a prompt into the steps of the fake agent.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// One word of a prompt. `fork`, `stubborn`, `pause` and `hold` are followed by further words; the others end the turn.
+/// Word of a prompt. `fork`, `stubborn`, `pause` and `hold` are followed by further words; the others end the turn.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ScriptStep {
-    /// `fork`: leave a child behind that called setsid, like the real agent's shell does.
+    /// `fork`: start a child that calls setsid and outlives the agent, like the real agent's shell.
     Fork,
     /// `stubborn`: from now on ignore SIGTERM, interrupts and the end of the input.
     Stubborn,
-    /// `pause MS`: from now on wait before every piece of an answer.
+    /// `pause MS`: from now on wait before every delta.
     Pause(Duration),
-    /// `hold FILE`: go on when the file exists.
+    /// `hold FILE`: continue when the file exists.
     Hold(PathBuf),
-    /// `garbage`: malformed lines, a huge line and unknown types between the words of the answer.
+    /// `garbage`: malformed lines, a huge line and unknown types between the words of the response.
     Garbage,
-    /// `die [CODE]`: exit in the middle of the answer.
+    /// `die [CODE]`: exit in the middle of the response.
     Die(u8),
-    /// `hang`: say one word and wait for an interrupt.
+    /// `hang`: print one word and wait for an interrupt.
     Hang,
-    /// `wait FILE`: say one word, and the rest when the file exists.
+    /// `wait FILE`: print one word, and the rest when the file exists.
     Wait(PathBuf),
-    /// `slow`: say a word every few milliseconds until interrupted.
+    /// `slow`: print a word every few milliseconds until interrupted.
     Slow,
-    /// `deltas N`: an answer of N pieces.
+    /// `deltas N`: a response of N deltas.
     Deltas(u64),
     /// `cut`: the stream is cut and starts again.
     Cut,
-    /// `tool`: call a tool; the hook and then the permission request decide. What the hooks' answers told the model is
-    /// repeated.
+    /// `tool`: call a tool; the hook and then the permission request decide. The response repeats the context that
+    /// the hook answers gave to the model.
     Tool,
     /// `tools N`: the same, N times.
     Tools(u64),
-    /// `call NAME INPUT`: the same with another tool; what the host made of the input is the result.
+    /// `call NAME INPUT`: the same with another tool; the result is the input as the host changed it.
     Call(String, Value),
     /// `subtool`: the same, by a sub-agent.
     SubTool,
-    /// `background MS`: start something in the background. When it is over, begin a turn about it.
+    /// `background MS`: start background work. When it ends, start a turn about it.
     Background(Duration),
-    /// `compact`: shorten the conversation.
+    /// `compact`: compact the conversation.
     Compact,
-    /// `ask`: ask the host something that it cannot know, and repeat its answer.
+    /// `ask`: send the host an unknown request, and repeat its answer.
     Ask,
     /// `error STATUS`: the API fails.
     Error(u16),
     /// `retry STATUS`: the API fails once.
     Retry(u16),
-    /// `nothing`: succeed without a word.
+    /// `nothing`: succeed without output.
     Nothing,
-    /// `twice`: when the turn is over, begin another one unasked.
+    /// `twice`: when the turn is over, start another one without a prompt.
     Twice,
-    /// `vanish`: exit without a word.
+    /// `vanish`: exit without output.
     Vanish,
     /// `stderr TEXT`: write to stderr and exit.
     Stderr(String),
@@ -65,7 +65,7 @@ fn number_in(words: &str) -> Option<u64> {
     words.split(' ').next()?.parse().ok()
 }
 
-/// The steps of a prompt.
+/// Parses the steps of a prompt.
 pub(crate) fn parse_steps(prompt: &str) -> Vec<ScriptStep> {
     let (word, rest) = prompt.split_once(' ').unwrap_or((prompt, ""));
     let milliseconds = || Duration::from_millis(number_in(rest).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Tool calls: the model writes them, the host decides on them, and may tell the model something beside.
+//! Tool calls of the fake agent: the model makes them, the host decides on them and may add context for the model.
 
 use std::process::ExitCode;
 
@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 use crate::agent_loop::{FakeAgentLoop, TurnFlow, string_or_empty};
 use crate::host_input::UserPrompt;
 
-/// What a call came to, and what the model was told beside it.
+/// Result of a call, and the context that the model received with it.
 struct FakeToolResult {
     is_error: bool,
     output: String,
     added_context: Vec<String>,
 }
 
-/// A call as the model writes it.
+/// Tool call of the model.
 pub(crate) struct FakeToolCall {
     name: String,
     input: Value,
 }
 
 impl FakeToolCall {
-    /// Some call of a shell.
+    /// Returns a shell call.
     pub(crate) fn bash() -> Self {
         Self::new("Bash".to_owned(), json!({"command": "true"}))
     }
@@ -33,7 +33,7 @@ impl FakeToolCall {
 }
 
 impl FakeAgentLoop {
-    /// Calls a tool several times, one after the other, and says what was told.
+    /// Calls a tool several times in a row, and repeats the received context.
     pub(crate) fn call_tools(&mut self, call: &FakeToolCall, count: u64, sub_agent: Option<&str>) -> Result<TurnFlow> {
         let mut told = Vec::new();
         for number in 0..count {
@@ -62,7 +62,7 @@ impl FakeAgentLoop {
         Ok(TurnFlow::Continue)
     }
 
-    /// What the host wrote for this turn while the call ran.
+    /// Takes the messages that the host wrote for this turn while the call ran.
     fn take_joining_prompts(&mut self) -> Vec<String> {
         let (now, later) = std::mem::take(&mut self.queue).into_iter().partition(|prompt| prompt.joins_running_turn);
         self.queue = later;
@@ -79,7 +79,7 @@ impl FakeAgentLoop {
         self.print_stream_event(&json!({"type": "content_block_stop", "index": 1}))
     }
 
-    /// Hook, permission, run, hook. `None` if the host has gone.
+    /// Hook, permission request, run, hook. `None` if the host has disconnected.
     fn call_tool(&mut self, call: &FakeToolCall, id: &str, sub_agent: Option<&str>) -> Result<Option<FakeToolResult>> {
         let mut told = Vec::new();
         let Some(decision) = self.call_hook("PreToolUse", call, id, sub_agent, &mut told)? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The transcript, as far as hosts look at it: it exists, and ids that are used or missing are refused.
+//! Transcript file, as far as hosts use it: it exists, and ids that are used or missing are rejected.
 
 use std::env;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::output;
 
-/// The conversation that was asked for.
+/// Requested conversation.
 pub(crate) struct TranscriptFile {
     /// The conversation's id.
     pub(crate) conversation_id: String,
@@ -19,7 +19,7 @@ pub(crate) struct TranscriptFile {
 }
 
 impl TranscriptFile {
-    /// Finds or begins the conversation; `None` if it was refused, and the reason has been printed.
+    /// Finds or starts the conversation; `None` if it was rejected, with the reason printed.
     pub(crate) fn open() -> Result<Option<Self>> {
         let flag = |name: &str| env::args().find_map(|argument| argument.strip_prefix(name).map(str::to_owned));
         let folder = project_directory()?;
@@ -45,7 +45,7 @@ impl TranscriptFile {
         Ok(Some(Self { conversation_id: session, path }))
     }
 
-    /// Remembers a prompt.
+    /// Appends a prompt.
     pub(crate) fn append(&self, prompt: &str) -> Result<()> {
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder)?;

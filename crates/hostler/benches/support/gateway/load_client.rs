@@ -1,4 +1,4 @@
-//! A client that looks at no more than it must: when the body begins, and when it ends.
+//! Client with minimal parsing: it detects when the body starts and when it ends.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -8,19 +8,19 @@ use tokio::net::TcpStream;
 
 use crate::measured_systems::MeasuredSystem;
 
-/// The last bytes of a body in chunks.
+/// End of a chunked body.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// The prompt that makes the mock send so many deltas.
+/// Prompt that makes the mock send this many deltas.
 pub(super) fn load_prompt(deltas: usize, pace: Duration) -> String {
     format!("bench:{deltas}:{}:", pace.as_millis())
 }
 
-/// What one request took.
+/// Timing of one request.
 pub(super) struct RequestTiming {
-    /// To the first byte of the first event.
+    /// Time to the first byte of the first event.
     pub(super) first: Duration,
-    /// To the last byte.
+    /// Time to the last byte.
     pub(super) total: Duration,
 }
 
@@ -62,7 +62,7 @@ impl LoadClient {
                     first = Some(started.elapsed());
                 }
             }
-            // The end of everything so far, which may have come in pieces.
+            // Last bytes so far, which may have arrived in pieces.
             let kept = LAST_CHUNK.len().saturating_sub(length);
             tail.rotate_right(kept);
             let new = read.len().min(LAST_CHUNK.len());
@@ -77,7 +77,7 @@ impl LoadClient {
     }
 }
 
-/// Whether the first event is there; nothing but a good answer will do.
+/// Returns whether the first event has arrived; panics on an error response.
 fn has_event(begun: &[u8]) -> bool {
     assert!(begun.len() < 12 || begun.starts_with(b"HTTP/1.1 200"), "a bad answer: {}", String::from_utf8_lossy(begun));
     begun.windows(6).any(|window| window == b"event:")
@@ -90,7 +90,7 @@ fn request(head: &str, prompt: &str) -> String {
     format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// How many deltas of a stream really arrive.
+/// Counts the deltas of a stream that arrive.
 pub(super) async fn count_deltas(system: &MeasuredSystem, deltas: usize) -> usize {
     let mut all = Vec::new();
     let mut client = LoadClient::connect(system).await;

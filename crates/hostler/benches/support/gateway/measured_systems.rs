@@ -1,4 +1,4 @@
-//! What is measured: the upstream itself, our gateway in front of it, and other gateways in front of it.
+//! Measured systems: the upstream itself, Hostler's gateway in front of it, and other gateways in front of it.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -13,22 +13,22 @@ use tokio::net::TcpStream;
 const PEER_START_TIMEOUT: Duration = Duration::from_secs(90);
 const BEARER: &str = "bench-bearer";
 
-/// Something that answers Messages requests.
+/// System that answers Messages requests.
 pub(super) struct MeasuredSystem {
     pub(super) name: &'static str,
     pub(super) address: SocketAddr,
-    /// The beginning of every request to it.
+    /// Head of every request to it.
     pub(super) head: String,
     pub(super) process: Option<MeasuredProcess>,
 }
 
 impl MeasuredSystem {
-    /// The upstream, called by the client itself.
+    /// Upstream, called directly.
     pub(super) fn direct(address: SocketAddr) -> Self {
         Self { name: "direct", address, head: head("none"), process: None }
     }
 
-    /// `hostler proxy` before that upstream.
+    /// `hostler proxy` in front of that upstream.
     pub(super) fn hostler(upstream: SocketAddr) -> Self {
         let home = tempfile::tempdir().expect("a temporary directory");
         let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
@@ -36,7 +36,7 @@ impl MeasuredSystem {
             .args(["proxy", "--listen", "127.0.0.1:0", "--upstream", "anthropic", "--upstream-url"])
             .arg(format!("http://{upstream}"))
             .current_dir(home.path())
-            // Nothing of whoever runs this.
+            // Independent of the caller's environment.
             .env_clear()
             .env("HOME", home.path())
             .env("HOSTLER_UPSTREAM_KEY", "sk-bench")
@@ -54,7 +54,7 @@ impl MeasuredSystem {
         Self { name: "hostler", address, head: head(&format!("{nonce}.bench")), process: Some(process) }
     }
 
-    /// Whether it takes the whole load.
+    /// Whether it gets the full load.
     pub(super) fn is_ours(&self) -> bool {
         ["direct", "hostler"].contains(&self.name)
     }
@@ -67,7 +67,7 @@ fn head(bearer: &str) -> String {
     )
 }
 
-/// The other gateways whose homes are given; one that does not come up is told and left out.
+/// Starts the given peers; one that does not start is reported and skipped.
 pub(super) async fn peers(arguments: &[String], upstream: SocketAddr) -> Vec<MeasuredSystem> {
     let home = |name: &str| {
         let at = arguments.iter().position(|argument| argument == name)?;
@@ -83,7 +83,7 @@ pub(super) async fn peers(arguments: &[String], upstream: SocketAddr) -> Vec<Mea
     peers.into_iter().flatten().collect()
 }
 
-/// Starts a peer and waits until it takes connections.
+/// Starts a peer and waits until it accepts connections.
 async fn peer(name: &'static str, command: impl FnOnce(u16, &Path) -> Command) -> Option<MeasuredSystem> {
     let own = tempfile::tempdir().expect("a temporary directory");
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -108,7 +108,7 @@ async fn peer(name: &'static str, command: impl FnOnce(u16, &Path) -> Command) -
     }
 }
 
-/// npm's `@musistudio/claude-code-router`, which passes Anthropic's format on if it is told so.
+/// npm's `@musistudio/claude-code-router`, configured to pass Anthropic's format through.
 fn router(home: &Path, upstream: SocketAddr, port: u16, own: &Path) -> Command {
     let provider = serde_json::json!({
         "name": "mock",
@@ -130,7 +130,7 @@ fn router(home: &Path, upstream: SocketAddr, port: u16, own: &Path) -> Command {
     command
 }
 
-/// PyPI's LiteLLM with one worker, as its documentation starts it.
+/// PyPI's LiteLLM with one worker, started as documented.
 fn litellm(home: &Path, upstream: SocketAddr, port: u16, own: &Path) -> Command {
     let parameters = serde_json::json!({
         "model": "anthropic/claude-sonnet-4-5",
@@ -155,7 +155,7 @@ fn litellm(home: &Path, upstream: SocketAddr, port: u16, own: &Path) -> Command 
     command
 }
 
-/// A process that is measured; ended when dropped.
+/// Measured process; ended when dropped.
 pub(super) struct MeasuredProcess {
     child: Child,
     home: TempDir,
@@ -166,7 +166,7 @@ impl MeasuredProcess {
         Self { child: command.spawn().expect("the program starts"), home }
     }
 
-    /// The CPU time of all its threads.
+    /// Returns the CPU time of all its threads.
     pub(super) fn cpu(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it is alive");
         let spent = tasks.flatten().filter_map(|task| {
@@ -176,12 +176,12 @@ impl MeasuredProcess {
         Duration::from_nanos(spent.sum())
     }
 
-    /// Resident memory in MiB.
+    /// Returns the resident memory in MiB.
     pub(super) fn resident(&self) -> f64 {
         self.status("VmRSS:")
     }
 
-    /// The most that it ever was.
+    /// Returns the peak resident memory.
     pub(super) fn peak(&self) -> f64 {
         self.status("VmHWM:")
     }

@@ -1,4 +1,4 @@
-//! An upstream that costs as little as possible: prepared bytes, written as fast or as slowly as the prompt asks.
+//! Upstream with minimal cost: prepared bytes, written at the pace that the prompt requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ const RESPONSE_HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
 const MESSAGE_START_EVENT: &str = r#"{"type":"message_start","message":{"id":"msg_01","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":25,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1}}}"#;
 const DELTA_EVENT: &str = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" horses"}}"#;
-/// What is written at once when there is no pace: as much as a socket takes.
+/// Events per write without a pace: as much as a socket accepts.
 const EVENTS_PER_WRITE: usize = 256;
 
-/// Runs on a thread of its own until the program ends.
+/// Runs on its own thread until the program ends.
 pub(super) struct BenchmarkUpstream {
     pub(super) address: SocketAddr,
 }
@@ -54,7 +54,7 @@ async fn serve(mut stream: TcpStream) -> io::Result<()> {
         buffer.drain(..end);
         match wish {
             Some(wish) => answer(&mut stream, wish).await?,
-            // Peers ask for other things too, such as models.
+            // Peers send other requests too, such as for models.
             None => stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}").await?,
         }
     }
@@ -66,7 +66,7 @@ struct LoadRequest {
     pace: Duration,
 }
 
-/// Where a whole request ends, and what its prompt asks for: `bench:<deltas>:<milliseconds>:`.
+/// Returns where a complete request ends, and what its prompt requests: `bench:<deltas>:<milliseconds>:`.
 fn request(buffer: &[u8]) -> Option<(usize, Option<LoadRequest>)> {
     let head = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let text = String::from_utf8_lossy(buffer.get(..head)?).to_ascii_lowercase();
@@ -122,7 +122,7 @@ async fn answer(stream: &mut TcpStream, wish: LoadRequest) -> io::Result<()> {
     stream.write_all(end.concat().as_bytes()).await
 }
 
-/// An event in a chunk of its own, as servers send them.
+/// Formats an event in a chunk of its own, as servers send them.
 fn event(name: &str, data: &str) -> String {
     let event = format!("event: {name}\ndata: {data}\n\n");
     format!("{:x}\r\n{event}\r\n", event.len())

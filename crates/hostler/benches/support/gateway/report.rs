@@ -1,9 +1,9 @@
-//! The table: a row for each figure, a column for each system, and what was designed for.
+//! Result table: a row for each metric, a column for each system, and the target.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// What is measured.
+/// Metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum GatewayMetric {
     First,
@@ -20,7 +20,7 @@ pub(super) enum GatewayMetric {
     MemoryPeak,
 }
 
-/// How a figure is compared with the direct way.
+/// How a number is compared with the direct upstream.
 #[derive(Clone, Copy)]
 enum Comparison {
     Added,
@@ -50,7 +50,7 @@ pub(super) struct GatewayReport {
 }
 
 impl GatewayReport {
-    /// A system, from left to right; the first one is what the others are compared with.
+    /// Adds a system, from left to right; the others are compared with the first one.
     pub(super) fn column(&mut self, name: &'static str, idle: Option<f64>) {
         self.columns.push(name);
         self.value(GatewayMetric::MemoryIdle, name, idle);

@@ -1,5 +1,5 @@
-//! The real Claude Code, both builds, dies in every state of a turn, or cannot be started: each has its name, nothing is
-//! left, and the conversation goes on.
+//! Real Claude Code, both builds: it crashes in every state of a turn, or cannot be started. Each failure has its
+//! own error, no process or lock remains, and the conversation continues.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! The fleet of the real host: agents come and go, sessions stay.
+//! Agent pool of the real host: agents start and end, sessions remain.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -9,7 +9,7 @@ use ahp_types::StateAction;
 use common::{BUILDS, HostProcess, TEST_TIMEOUT, TestHome, list_files, trust_folder};
 use hostler_testkit::test_client::SessionUris;
 
-/// Waits until so many agents are there.
+/// Waits until this many agents run.
 async fn agents(host: &HostProcess, count: usize) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while host.agents().len() != count {
@@ -18,7 +18,7 @@ async fn agents(host: &HostProcess, count: usize) {
     }
 }
 
-/// Claude Code's own record of a session's conversation.
+/// Returns the transcript of a session's conversation.
 fn transcript(home: &TestHome, uris: &SessionUris) -> String {
     let id = uris.session.trim_start_matches("claude:/");
     let name = format!("{id}.jsonl");
@@ -28,7 +28,7 @@ fn transcript(home: &TestHome, uris: &SessionUris) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_sessions_share_three_real_agents_and_none_forgets_anything() {
+async fn ten_sessions_share_three_agents_and_keep_their_context() {
     const SESSIONS: usize = 10;
     const SEATS: usize = 3;
     let home = TestHome::new();
@@ -68,7 +68,7 @@ async fn ten_sessions_share_three_real_agents_and_none_forgets_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_agent_is_closed_with_everything_it_started_and_the_next_message_resumes() {
+async fn idle_agent_is_closed_with_its_process_tree_and_the_next_message_resumes() {
     for build in BUILDS {
         let home = TestHome::new();
         home.write_config("idle = 0.2");
@@ -95,7 +95,7 @@ async fn an_idle_agent_is_closed_with_everything_it_started_and_the_next_message
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_waits_for_a_free_agent_and_says_so() {
+async fn turn_waits_for_a_free_agent_slot_and_shows_it() {
     let home = TestHome::new();
     home.write_config("max-agents = 1");
     let host = home.serve("native").await;
@@ -121,7 +121,7 @@ async fn a_turn_waits_for_a_free_agent_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_was_opened_ahead_answers_the_first_message() {
+async fn prewarmed_agent_answers_the_first_message() {
     for build in BUILDS {
         let home = TestHome::new();
         home.write_config("warm = true");
@@ -135,7 +135,7 @@ async fn an_agent_that_was_opened_ahead_answers_the_first_message() {
         assert_eq!(host.only_agent().pid, agent, "{build}: it was used");
         assert_eq!(peer.list_sessions().await, std::slice::from_ref(&uris.session));
 
-        // One that was opened before the project changed its settings is not.
+        // An agent that was prewarmed before the project changed its settings is not used.
         let other = peer.create_session(&home.work()).await;
         agents(&host, 2).await;
         let ahead = host.agents().into_iter().find(|known| known.pid != agent).unwrap().pid;

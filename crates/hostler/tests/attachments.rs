@@ -1,4 +1,4 @@
-//! What is attached to messages, with the real binary and the real Claude Code, both builds.
+//! Attachments of messages, with the real binary and the real Claude Code, both builds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "claude_driver/attachment_blocks.rs"]

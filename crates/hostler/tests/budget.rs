@@ -1,5 +1,5 @@
-//! A budget that is reached in the middle of work, with the real Claude Code through the real gateway: the session
-//! shows it, a client raises the limit, the turn goes on, and a restart forgets nothing.
+//! Budget that is reached during a turn, with the real Claude Code through the real gateway: the session shows it,
+//! a client raises the limit, the turn continues, and usage survives a restart.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -9,10 +9,10 @@ use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A client, and what it has heard.
+/// Client and its received events.
 struct BudgetClient {
     raw: RawClient,
-    /// What the session said last about its use of the models.
+    /// Last usage of the session.
     last_usage: Value,
     completed: usize,
 }
@@ -22,7 +22,7 @@ impl BudgetClient {
         Self { raw: RawClient::connect_and_initialize(&host.url()).await, last_usage: Value::Null, completed: 0 }
     }
 
-    /// Hears on until the test is content.
+    /// Receives until the condition holds.
     async fn wait_until(&mut self, content: impl Fn(&Self) -> bool) {
         while !content(self) {
             let message = self.raw.receive().await.expect("the host hung up");
@@ -36,7 +36,7 @@ impl BudgetClient {
         }
     }
 
-    /// Subscribes to the session and its chat; gives back the session's state and the chat.
+    /// Subscribes to the session and its chat; returns the session's state and the chat.
     async fn subscribe(&mut self, session: &str) -> (Value, String) {
         let answer = self.raw.call("subscribe", json!({"channel": session})).await.unwrap();
         let state = answer["snapshot"]["state"].clone();
@@ -51,7 +51,7 @@ impl BudgetClient {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_waits_for_its_budget_and_goes_on_when_a_client_raises_it() {
+async fn turn_waits_for_its_budget_and_continues_when_a_client_raises_it() {
     for build in BUILDS {
         let home = TestHome::new();
         let host = home.serve(build).await;

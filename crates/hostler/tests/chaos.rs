@@ -1,5 +1,5 @@
-//! Faults at random moments of random work. Whatever happens: no acknowledged message is lost or doubled, the
-//! transcript reads in order, at most 100 ms of what was streamed is missing, no process is left, and the next message
+//! Faults at random times during random work. In every run: no acknowledged message is lost or duplicated, the
+//! transcript is in order, at most 100 ms of streamed output is missing, no process remains, and the next message
 //! works. `cargo xtask chaos` runs very many of them; a few with known seeds run among the tests.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests may panic")]
@@ -31,13 +31,13 @@ use run_plan::{Agent, Fault, RunPlan};
 use scheduling_watchdog::SchedulingWatchdog;
 use tokio::task::JoinSet;
 
-/// The longest that a run may take, on a machine that has much else to do.
+/// Timeout of a run, on a busy machine.
 const RUN_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Worth a look.
+/// Duration after which a run is reported as slow.
 const SLOW_RUN_WARNING: Duration = Duration::from_secs(60);
 
-/// Makes runs with these seeds, some at a time; prints the counts and fails with the seeds of the runs that failed.
+/// Runs these seeds, some concurrently; prints the counts and fails with the seeds of failed runs.
 async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
     let watchdog = Arc::new(SchedulingWatchdog::start());
     let mut counts: BTreeMap<Fault, RunCounts> = BTreeMap::new();
@@ -86,7 +86,7 @@ async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn faults_at_random_moments_cost_nothing_that_was_acknowledged() {
+async fn random_faults_lose_nothing_acknowledged() {
     let number = |name| std::env::var(name).ok().map(|text: String| text.parse::<u64>().expect(name));
     let runs = number("HOSTLER_CHAOS_RUNS");
     let first = number("HOSTLER_CHAOS_SEED").unwrap_or(1);
@@ -94,7 +94,7 @@ async fn faults_at_random_moments_cost_nothing_that_was_acknowledged() {
     let of = |seed: u64| match agent.as_str() {
         "native" => Agent::Real("native"),
         "js" => Agent::Real("js"),
-        // Most of the runs with the fast one.
+        // Most runs use the fast fake agent.
         "mixed" if seed % 10 == 3 => Agent::Real("native"),
         "mixed" if seed % 10 == 7 => Agent::Real("js"),
         _ => Agent::Fake,
@@ -104,7 +104,7 @@ async fn faults_at_random_moments_cost_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn faults_at_random_moments_cost_nothing_with_the_real_agent_either() {
+async fn random_faults_lose_nothing_acknowledged_with_the_real_agent() {
     if std::env::var_os("HOSTLER_CHAOS_RUNS").is_none() {
         chaos([(1, Agent::Real("native")), (2, Agent::Real("js"))].into_iter(), 2).await;
     }

@@ -1,4 +1,5 @@
-//! The driver with the real Claude Code, both builds: what the engine relies on and no fake can vouch for.
+//! Claude driver with the real Claude Code, both builds: behavior that the engine relies on and a fake cannot
+//! prove.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "claude_driver/attachment_blocks.rs"]

@@ -20,12 +20,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-/// Names the processes of one test: agents inherit it.
+/// Marks the processes of one test: agents inherit it.
 const TEST_MARK_VARIABLE: &str = "MARK_OF_THE_TEST";
 
 const HI_ANSWER: &str = "Hello from the scripted model. You said: hi";
 
-/// A home whose commands run on the scripted model and leave nothing.
+/// Home directory whose commands run on the scripted model and clean up.
 struct CliUser {
     home: TestHome,
     mark: String,
@@ -54,7 +54,7 @@ impl CliUser {
         (out, err)
     }
 
-    /// No process, no address and no lock of what was run here.
+    /// Asserts that no process, address or lock remains.
     fn assert_nothing_left(&self) {
         let marked =
             |process: &processes::ProcessInfo| processes::read_environment(process.pid).concat().contains(&self.mark);
@@ -66,7 +66,7 @@ impl CliUser {
     }
 }
 
-/// Reads a command's stdout until it holds a text.
+/// Reads a command's stdout until it contains a text.
 async fn until_printed(child: &mut Child, wanted: &str) {
     let stdout = child.stdout.as_mut().unwrap();
     let mut printed = Vec::new();
@@ -87,19 +87,19 @@ async fn exit_code(child: &mut Child) -> Option<i32> {
 }
 
 #[tokio::test]
-async fn run_prints_the_answer_with_a_host_of_its_own_and_leaves_nothing() {
+async fn run_without_a_host_starts_one_and_cleans_up() {
     let user = CliUser::new();
     let (out, err) = user.run_expecting(0, &["run", "hi"]).await;
     assert_eq!((out.as_str(), err.as_str()), (HI_ANSWER, ""));
     user.assert_nothing_left();
-    // What was said is kept, and the next command is another host on the same state.
+    // The first turn is stored, and the next command is another host on the same state.
     let (out, _) = user.run_expecting(0, &["run", "hi"]).await;
     assert_eq!(out, HI_ANSWER);
     user.assert_nothing_left();
 }
 
 #[tokio::test]
-async fn run_uses_the_host_that_is_there() {
+async fn run_uses_the_running_host() {
     let user = CliUser::new();
     let host = user.home.serve("native").await;
     let (out, _) = user.run_expecting(0, &["run", "hi"]).await;
@@ -115,7 +115,7 @@ async fn run_uses_the_host_that_is_there() {
 }
 
 #[tokio::test]
-async fn a_host_that_runs_follows_the_rules_of_the_command_line() {
+async fn running_host_follows_rules_added_by_the_command_line() {
     let user = CliUser::new();
     let host = user.home.serve("native").await;
     let made = user.home.work().join("made");
@@ -169,7 +169,7 @@ async fn on_a_terminal(mut command: Command, typed: Vec<(&'static str, &'static 
         let (mut shown, mut fresh) = (String::new(), String::new());
         let mut typed = typed.into_iter().peekable();
         let mut bytes = [0_u8; 1024];
-        // Linux ends a terminal that nobody has open any more with an error.
+        // Linux ends a terminal that no process has open with an error.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
             let part = String::from_utf8_lossy(&bytes[..count]);
             shown.push_str(&part);
@@ -186,7 +186,7 @@ async fn on_a_terminal(mut command: Command, typed: Vec<(&'static str, &'static 
 }
 
 #[tokio::test]
-async fn run_asks_on_a_terminal_what_the_agent_may_do() {
+async fn run_prompts_for_tool_approval_on_a_terminal() {
     let user = CliUser::new();
     let made = user.home.work().join("made");
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
@@ -202,7 +202,7 @@ async fn run_asks_on_a_terminal_what_the_agent_may_do() {
     user.assert_nothing_left();
 }
 
-/// An editor that writes what it is told, once for each line of a file; it must find the input.
+/// Returns an editor that writes the given texts, one per call, and expects the input.
 fn editor(user: &CliUser, texts: &[&str]) -> String {
     let (script, left) = (user.home.path("editor.sh"), user.home.path("texts"));
     std::fs::write(&left, texts.iter().map(|text| format!("{text}\n")).collect::<String>()).unwrap();
@@ -215,7 +215,7 @@ fn editor(user: &CliUser, texts: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_call_can_be_changed_in_an_editor_before_it_runs() {
+async fn tool_input_can_be_edited_before_it_runs() {
     let user = CliUser::new();
     let (made, other) = (user.home.work().join("made"), user.home.work().join("other"));
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
@@ -248,7 +248,7 @@ async fn a_call_can_be_changed_in_an_editor_before_it_runs() {
 }
 
 #[tokio::test]
-async fn run_asks_the_agents_questions_on_a_terminal() {
+async fn run_prompts_for_the_agents_questions_on_a_terminal() {
     let user = CliUser::new();
     let question = json!({ "questions": [{ "question": "Which colour?", "header": "Colour", "multiSelect": false,
         "options": [{ "label": "Red", "description": "warm" }, { "label": "Blue", "description": "cold" }] }] });
@@ -269,7 +269,7 @@ async fn run_asks_the_agents_questions_on_a_terminal() {
 }
 
 #[tokio::test]
-async fn a_question_on_a_terminal_is_withdrawn_when_another_client_answers_first() {
+async fn terminal_prompt_is_withdrawn_when_another_client_answers_first() {
     let user = CliUser::new();
     let host = user.home.serve("native").await;
     let mut peer = host.connect().await;
@@ -315,7 +315,7 @@ async fn run_with_a_dash_reads_the_message_from_stdin() {
 }
 
 #[tokio::test]
-async fn run_works_in_the_directory_that_it_is_given() {
+async fn run_uses_the_given_working_directory() {
     let user = CliUser::new();
     let project = user.home.path("home").join("a project");
     std::fs::create_dir(&project).unwrap();
@@ -327,7 +327,7 @@ async fn run_works_in_the_directory_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn one_interrupt_cancels_the_turn_and_others_see_it() {
+async fn one_interrupt_cancels_the_turn_for_all_clients() {
     let user = CliUser::new();
     let host = user.home.serve("native").await;
     let mut child = user.hostler(&["run", "!say begun\n!hang"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -347,7 +347,7 @@ async fn one_interrupt_cancels_the_turn_and_others_see_it() {
 }
 
 #[tokio::test]
-async fn an_interrupt_of_a_command_with_its_own_host_leaves_nothing() {
+async fn interrupted_command_with_its_own_host_cleans_up() {
     let user = CliUser::new();
     let mut child = user.hostler(&["run", "!say begun\n!hang"]).stdout(Stdio::piped()).spawn().unwrap();
     until_printed(&mut child, "begun").await;
@@ -357,7 +357,7 @@ async fn an_interrupt_of_a_command_with_its_own_host_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_upstream_is_code_4() {
+async fn upstream_rejection_exits_with_4() {
     let user = CliUser::new();
     let (out, err) = user.run_expecting(4, &["run", "!error 401 Who are you?"]).await;
     assert_eq!(out, "");
@@ -367,7 +367,7 @@ async fn a_refusal_of_the_upstream_is_code_4() {
 }
 
 #[tokio::test]
-async fn a_missing_agent_is_code_3_and_the_sentence_says_how_to_get_it() {
+async fn missing_agent_exits_with_3_and_explains_the_install() {
     let user = CliUser::new();
     for args in [&["run", "hi"][..], &["serve", "--listen", "127.0.0.1:0"], &["doctor"]] {
         let mut command = user.hostler(args);
@@ -381,7 +381,7 @@ async fn a_missing_agent_is_code_3_and_the_sentence_says_how_to_get_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_command_line_is_code_2_and_the_sentence_says_what_is_wrong() {
+async fn invalid_command_line_exits_with_2_and_explains_the_error() {
     let user = CliUser::new();
     for (args, word) in [
         (&["run"][..], "PROMPT"),
@@ -404,7 +404,7 @@ async fn a_wrong_command_line_is_code_2_and_the_sentence_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn serve_keeps_its_token_private_and_its_state_directory_to_itself() {
+async fn serve_keeps_token_and_state_directory_private() {
     let user = CliUser::new();
     let host = user.home.serve("native").await;
     let token = host.token().to_owned();
@@ -425,7 +425,7 @@ async fn serve_keeps_its_token_private_and_its_state_directory_to_itself() {
 }
 
 #[tokio::test]
-async fn serve_lets_nobody_in_without_the_token() {
+async fn serve_rejects_clients_without_the_token() {
     let user = CliUser::new();
     let host = user.home.serve("native").await;
     let address = format!("ws://127.0.0.1:{}/", host.port);
@@ -439,7 +439,7 @@ async fn serve_lets_nobody_in_without_the_token() {
 }
 
 #[tokio::test]
-async fn serve_ends_with_the_stdin_of_whoever_started_it() {
+async fn serve_stops_when_stdin_ends() {
     let user = CliUser::new();
     let args = ["serve", "--listen", "127.0.0.1:0", "--exit-on-stdin-eof"];
     let mut command = user.hostler(&args);
@@ -451,7 +451,7 @@ async fn serve_ends_with_the_stdin_of_whoever_started_it() {
 }
 
 #[tokio::test]
-async fn the_demo_shows_every_hop_in_order_and_leaves_nothing() {
+async fn demo_prints_every_hop_in_order_and_cleans_up() {
     let user = CliUser::new();
     let (out, err) = user.run_expecting(0, &["demo", "--once"]).await;
     assert_eq!(err, "");
@@ -472,7 +472,7 @@ async fn the_demo_shows_every_hop_in_order_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn agents_and_doctor_tell_what_is_there() {
+async fn agents_and_doctor_report_installed_builds() {
     let user = CliUser::new();
     let (out, _) = user.run_expecting(0, &["agents", "list"]).await;
     for build in ["native", "js"] {
@@ -490,7 +490,7 @@ async fn agents_and_doctor_tell_what_is_there() {
 }
 
 #[tokio::test]
-async fn completions_are_written_for_the_usual_shells() {
+async fn completions_are_printed_for_common_shells() {
     let user = CliUser::new();
     for (shell, words) in
         [("bash", "complete -F _hostler"), ("zsh", "#compdef hostler"), ("fish", "complete -c hostler")]
@@ -501,7 +501,7 @@ async fn completions_are_written_for_the_usual_shells() {
     user.run_expecting(2, &["completions", "abacus"]).await;
 }
 
-/// The commands of a page's console blocks. A block that cannot run here is marked `console,ignore`.
+/// Returns the commands of a page's console blocks. A block that cannot run here is marked `console,ignore`.
 fn console_commands(page: &str) -> Vec<&str> {
     let mut commands = Vec::new();
     let mut runs = false;
@@ -516,7 +516,7 @@ fn console_commands(page: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_commands_in_the_documentation_work() {
+async fn commands_in_the_documentation_work() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![root.join("README.md")];
     pages.extend(
@@ -525,7 +525,7 @@ async fn the_commands_in_the_documentation_work() {
     let mut ran = 0;
     for page in pages {
         for line in console_commands(&std::fs::read_to_string(&page).unwrap()) {
-            // Each in a home of its own, on the scripted model, and a host that would serve for ever ends at once.
+            // Each one in a separate home, on the scripted model; `serve` ends at once.
             let user = CliUser::new();
             let command = format!("{}{}", env!("CARGO_BIN_EXE_hostler"), line.trim_start_matches("hostler"));
             let template = user.hostler(&[]);

@@ -1,4 +1,4 @@
-//! A disk that is really full, or takes no writes any more: the host says so, refuses, and recovers by itself.
+//! Disk that is full or read-only: the host reports it, rejects messages, and recovers by itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const TOKEN: &str = "disk-test";
 
-/// A host whose state directory is a small file system of its own, in a mount namespace of its own.
+/// Host whose state directory is a small file system in a separate mount namespace.
 struct SmallDisk {
     shell: Child,
     commands: ChildStdin,
@@ -21,10 +21,11 @@ struct SmallDisk {
     url: String,
 }
 
-/// The shell obeys one word per line, and answers with it when it is done.
+/// Shell that runs one command word per line, and echoes it when it is done.
 ///
-/// Nobody can remount a file system read-only while files on it are open for writing; only the kernel does that, after
-/// an error. Every write to an open file fails then, and so it does when a process may not write to files at all.
+/// A file system with files open for writing cannot be remounted read-only by a user; only the kernel does that,
+/// after an error. Every write to an open file fails then, and so it does when a process may not write to files at
+/// all.
 const NAMESPACE_SHELL_SCRIPT: &str = r#"
 trap '' XFSZ
 mount -t tmpfs -o size=6m,mode=0700 tmpfs "$STATE" || exit 97
@@ -80,7 +81,7 @@ impl SmallDisk {
     }
 }
 
-/// Breaks the disk under a running turn, hears the refusal of another one, mends the disk, and finds everything well.
+/// Breaks the disk during a turn, expects another message to be rejected, repairs the disk, and expects recovery.
 async fn endure(breaks: &str, mends: &str, sentence: &str) {
     let home = TestHome::new();
     let mut disk = SmallDisk::start(&home).await;
@@ -88,7 +89,7 @@ async fn endure(breaks: &str, mends: &str, sentence: &str) {
     let uris = peer.create_session(&home.work()).await;
     assert_eq!(peer.send_and_wait(&uris.chat, "before").await, "echo: before");
 
-    // A turn that is running when the disk breaks streams on; its end waits.
+    // A turn that is running when the disk breaks continues to stream; its end is delayed.
     peer.send_message(&uris.chat, "deltas 2000").await;
     let started = |e: &ActionEnvelope| matches!(e.action, StateAction::ChatTurnStarted(_));
     let heard = peer.wait_for(&uris.chat, started).await;
@@ -101,7 +102,7 @@ async fn endure(breaks: &str, mends: &str, sentence: &str) {
         let heard = peer.wait_for(&other.chat, started).await;
         reason = heard.last().unwrap().rejection_reason.clone();
         if reason.is_none() {
-            // There was still a page left: that turn must end before the next one is tried.
+            // Some space was left: that turn must end before the next attempt.
             disk.run_command(mends).await;
             peer.wait_for_turn_end(&other.chat).await;
             disk.run_command(breaks).await;
@@ -124,17 +125,17 @@ async fn endure(breaks: &str, mends: &str, sentence: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_stops_accepting_with_a_sentence_and_recovers_by_itself() {
+async fn full_disk_rejects_messages_with_a_reason_and_recovers() {
     endure("fill", "free", "the disk is full").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_becomes_read_only_stops_accepting_with_a_sentence_and_recovers_by_itself() {
+async fn read_only_disk_rejects_messages_with_a_reason_and_recovers() {
     endure("lock", "unlock", "the state directory cannot be written").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_disk_is_refused_with_a_sentence() {
+async fn read_only_state_directory_is_refused_at_start_with_a_reason() {
     let home = TestHome::new();
     let state = home.path("disk");
     std::fs::create_dir(&state).unwrap();
@@ -156,7 +157,7 @@ async fn a_read_only_disk_is_refused_with_a_sentence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_cannot_be_forgotten_is_not_half_gone() {
+async fn failed_session_delete_leaves_the_session_complete() {
     let home = TestHome::new();
     let mut disk = SmallDisk::start(&home).await;
     let mut peer = TestClient::connect(&disk.url).await;
@@ -179,7 +180,7 @@ async fn a_session_that_cannot_be_forgotten_is_not_half_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_attached_needs_room_and_the_whole_message_is_refused_without_it() {
+async fn message_is_rejected_if_its_attachments_do_not_fit_on_the_disk() {
     let home = TestHome::new();
     let mut disk = SmallDisk::start(&home).await;
     let mut peer = TestClient::connect(&disk.url).await;

@@ -1,4 +1,4 @@
-//! Editors on this machine find the host by a file in their own directory, as long as it runs.
+//! Editors on this machine find the running host by a file in their own directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -10,7 +10,7 @@ use common::{HostProcess, TestHome, list_files};
 use hostler_testkit::test_client::TestClient;
 use serde_json::Value;
 
-/// What an editor finds in its directory.
+/// Returns the files in an editor's directory.
 fn found(home: &TestHome, editor: &str) -> Vec<PathBuf> {
     list_files(&home.path("config").join(editor))
 }
@@ -24,7 +24,7 @@ async fn serve(home: &TestHome, env: &[(&str, &str)]) -> HostProcess {
 }
 
 #[tokio::test]
-async fn an_editor_that_is_there_finds_the_host_and_can_connect_until_it_stops() {
+async fn installed_editor_finds_the_host_while_it_runs() {
     let home = TestHome::new();
     std::fs::create_dir_all(home.path("config").join("Code")).unwrap();
     let mut host = serve(&home, &[]).await;
@@ -37,7 +37,7 @@ async fn an_editor_that_is_there_finds_the_host_and_can_connect_until_it_stops()
     TestClient::connect(&url).await.client.shutdown().await;
     assert!(!home.path("config").join("VSCodium").exists(), "no editor is made up");
 
-    // A host that is killed cannot take its file away; the next one does.
+    // A killed host cannot remove its file; the next one does.
     host.signal(nix::sys::signal::Signal::SIGKILL);
     host.wait_for_exit().await;
     assert_eq!(found(&home, "Code").len(), 1);
@@ -49,7 +49,7 @@ async fn an_editor_that_is_there_finds_the_host_and_can_connect_until_it_stops()
 }
 
 #[tokio::test]
-async fn the_settings_say_where_or_not_at_all() {
+async fn settings_choose_or_disable_editor_directories() {
     let home = TestHome::new();
     for editor in ["Code", "Mine"] {
         std::fs::create_dir_all(home.path("config").join(editor)).unwrap();

@@ -1,4 +1,4 @@
-//! Conversations of the real Claude Code, both builds, that somebody else has led: listed, named, deleted, found, opened, read and
+//! External sessions of the real Claude Code, both builds: listed, renamed, deleted, searched, opened, read and
 //! continued.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 

@@ -1,4 +1,4 @@
-//! Starts that fail: the reason is told, nothing is left, and the next message tries again.
+//! Failed agent starts: the reason is reported, nothing remains, and the next message tries again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -15,10 +15,10 @@ use hostler_testkit::processes;
 use hostler_testkit::test_client::{SessionUris, TestClient};
 use nix::sys::signal::Signal;
 
-/// Long enough for a start that works, on a busy machine too.
+/// Long enough for a successful start, also on a busy machine.
 const HANDSHAKE_TIMEOUT: &str = "2";
 
-/// The fake agent behind a script, so that a test can change it while the host runs. It says on stderr what it is.
+/// Fake agent behind a script, so that a test can change it while the host runs. It prints its behavior on stderr.
 struct ScriptedFakeAgent {
     script: PathBuf,
     behavior_file: PathBuf,
@@ -40,7 +40,7 @@ impl ScriptedFakeAgent {
         agent
     }
 
-    /// From the next start on; nothing is the normal behaviour.
+    /// Sets the behavior from the next start on; empty is normal.
     fn set_behavior(&self, behaviour: &str) {
         std::fs::write(&self.behavior_file, behaviour).unwrap();
     }
@@ -50,7 +50,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A session that has not been started.
+/// Session without an agent.
 struct UnstartedSession {
     home: TestHome,
     agent: ScriptedFakeAgent,
@@ -59,7 +59,7 @@ struct UnstartedSession {
     uris: SessionUris,
 }
 
-/// What a failed start said.
+/// Reported failure of a start.
 #[derive(Debug)]
 struct FailedStart {
     kind: String,
@@ -77,7 +77,7 @@ impl UnstartedSession {
         Self { home, agent, host, peer, uris }
     }
 
-    /// A message whose turn ends because the agent could not be started.
+    /// Sends a message whose turn fails because the agent could not be started.
     async fn send_and_expect_failure(&mut self) -> FailedStart {
         let turn = self.peer.send_message(&self.uris.chat, "hi").await;
         let envelopes = self.peer.wait_for_turn_end(&self.uris.chat).await;
@@ -91,7 +91,7 @@ impl UnstartedSession {
         FailedStart { kind: error.error_type.clone(), sentence: error.message.clone(), stderr }
     }
 
-    /// No process, no lock, nothing that anybody else could see. At once: a start that failed is over.
+    /// Asserts at once that no process, no lock and no public session remains.
     async fn assert_nothing_left(&self, context: &str) {
         assert_eq!(self.host.process_tree(), Vec::<u32>::new(), "{context}");
         assert_eq!(self.home.locks(), Vec::<PathBuf>::new(), "{context}");
@@ -99,7 +99,7 @@ impl UnstartedSession {
         assert_eq!(self.announcements(), 0, "{context}");
     }
 
-    /// The next message finds a working agent, and now the session is announced.
+    /// The next message starts a working agent, and the session is announced.
     async fn send_and_expect_answer(mut self) {
         let text = self.peer.send_and_wait(&self.uris.chat, "again").await;
         assert_eq!(text, "echo: again");
@@ -114,7 +114,7 @@ impl UnstartedSession {
         added.count()
     }
 
-    /// Sends a message and waits until the agent's process is there, which will never be ready.
+    /// Sends a message and waits for the agent's process, which never becomes ready.
     async fn send_and_wait_for_process(&mut self) -> String {
         let turn = self.peer.send_message(&self.uris.chat, "hi").await;
         let deadline = Instant::now() + TEST_TIMEOUT;
@@ -133,7 +133,7 @@ async fn serve(home: &TestHome, agent: &ScriptedFakeAgent) -> HostProcess {
 
 // ── The agent runs, but not well ──────────────────────────────────────────────────────────────────────────────────────
 
-/// Fails twice, since a failure must not spoil the next try, and works when the agent does.
+/// Fails twice, because a failure must not affect the next attempt, and succeeds when the agent works.
 async fn check(behaviour: &str, kind: &str, sentence: &str, stderr: &str) {
     let mut scene = UnstartedSession::begin(behaviour).await;
     for _ in 0..2 {
@@ -148,36 +148,36 @@ async fn check(behaviour: &str, kind: &str, sentence: &str, stderr: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_exits_before_the_handshake_is_reported_with_its_last_words() {
+async fn exit_before_the_handshake_is_reported_with_stderr() {
     let sentence = "Claude Code ended before it was ready (exit code 3).";
     check("exit-early:3:the flux is too low", "agentExited", sentence, "the flux is too low").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_refuses_to_serve_root_is_reported_with_what_to_do() {
+async fn root_refusal_is_reported_with_a_fix() {
     let sentence = "Claude Code refuses to skip permissions for root; run Hostler as another user";
     check("root-refusal", "agentExited", sentence, "cannot be used with root/sudo privileges").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_too_old_is_reported_with_both_versions() {
+async fn outdated_agent_is_reported_with_both_versions() {
     check("wrong-version", "agentVersion", "is Claude Code 1.0.3, but 2.", "").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_refuses_the_handshake_is_quoted() {
+async fn refused_handshake_is_reported_with_the_agents_error() {
     check("refuse-handshake", "agentRefused", "the handshake is not to my liking", "").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_never_answers_is_ended_after_the_configured_time() {
+async fn unresponsive_agent_is_ended_after_the_handshake_timeout() {
     check("hang-handshake", "agentTimeout", "did not become ready within 2 seconds", "").await;
 }
 
 // ── A start is given up ───────────────────────────────────────────────────────────────────────────────────────────────
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_is_cancelled_leaves_nothing_in_the_next_ones_way() {
+async fn cancelled_start_does_not_block_the_next_one() {
     let mut scene = UnstartedSession::begin("hang-handshake").await;
     let turn = scene.send_and_wait_for_process().await;
     let tree = scene.host.process_tree();
@@ -185,7 +185,7 @@ async fn a_start_that_is_cancelled_leaves_nothing_in_the_next_ones_way() {
     let envelopes = scene.peer.wait_for_turn_end(&scene.uris.chat).await;
     assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnCancelled(_)), "{:?}", envelopes.last());
     assert_eq!(scene.peer.list_sessions().await, Vec::<String>::new());
-    // At once: what is left of the first try is still on its way out.
+    // At once: the first process is still ending.
     scene.agent.set_behavior("");
     let text = scene.peer.send_and_wait(&scene.uris.chat, "at once").await;
     assert_eq!(text, "echo: at once");
@@ -195,7 +195,7 @@ async fn a_start_that_is_cancelled_leaves_nothing_in_the_next_ones_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_disposed_while_it_starts_leaves_nothing() {
+async fn session_disposed_during_its_start_is_cleaned_up() {
     let mut scene = UnstartedSession::begin("hang-handshake").await;
     scene.send_and_wait_for_process().await;
     let tree = scene.host.process_tree();
@@ -209,7 +209,7 @@ async fn a_session_that_is_disposed_while_it_starts_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_stopped_while_an_agent_starts_leaves_nothing() {
+async fn host_stopped_during_an_agent_start_cleans_up() {
     let mut scene = UnstartedSession::begin("hang-handshake").await;
     scene.send_and_wait_for_process().await;
     let tree = scene.host.process_tree();
@@ -223,7 +223,7 @@ async fn a_host_that_is_stopped_while_an_agent_starts_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_whose_host_was_killed_while_the_agent_started_is_not_lost() {
+async fn message_survives_a_host_killed_during_the_agent_start() {
     let mut scene = UnstartedSession::begin("hang-handshake").await;
     scene.send_and_wait_for_process().await;
     let tree = scene.host.process_tree();
@@ -236,7 +236,7 @@ async fn a_message_whose_host_was_killed_while_the_agent_started_is_not_lost() {
     scene.agent.set_behavior("");
     let host = serve(&scene.home, &scene.agent).await;
     let mut peer = host.connect().await;
-    // The interrupted turn is ended, and its session listed, before anybody sees the chat.
+    // The interrupted turn is ended and its session listed before a client can read the chat.
     let chat = peer.chat_state(&scene.uris.chat).await;
     assert_eq!(peer.list_sessions().await, [scene.uris.session.clone()]);
     assert_eq!((chat.turns.len(), &chat.turns[0].state), (1, &TurnState::Error));
@@ -250,7 +250,7 @@ async fn a_message_whose_host_was_killed_while_the_agent_started_is_not_lost() {
 // ── The agent cannot run at all ───────────────────────────────────────────────────────────────────────────────────────
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_executable_that_breaks_while_the_host_runs_is_reported_until_it_is_repaired() {
+async fn broken_executable_is_reported_until_repaired() {
     let mut scene = UnstartedSession::begin("").await;
     let script = scene.agent.script.clone();
     let healthy = std::fs::read(&script).unwrap();
@@ -280,7 +280,7 @@ async fn an_executable_that_breaks_while_the_host_runs_is_reported_until_it_is_r
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_executable_that_cannot_run_keeps_the_host_from_starting() {
+async fn unusable_executable_prevents_the_host_start() {
     let home = TestHome::new();
     let missing = home.path("nowhere");
     let plain = home.path("plain");
@@ -306,7 +306,7 @@ async fn an_executable_that_cannot_run_keeps_the_host_from_starting() {
 // ── The agent has no place to run ─────────────────────────────────────────────────────────────────────────────────────
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_working_directory_that_was_deleted_is_named() {
+async fn deleted_working_directory_is_reported() {
     let mut scene = UnstartedSession::begin("").await;
     let project = scene.home.path("project");
     std::fs::create_dir(&project).unwrap();
@@ -322,7 +322,7 @@ async fn a_working_directory_that_was_deleted_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_that_another_host_runs_is_left_alone() {
+async fn conversation_in_use_by_another_host_is_not_opened() {
     let mut scene = UnstartedSession::begin("").await;
     scene.peer.send_and_wait(&scene.uris.chat, "mine").await;
     let agent = scene.host.only_agent().pid;
@@ -332,7 +332,7 @@ async fn a_conversation_that_another_host_runs_is_left_alone() {
     let args = ["--claude", script, "--upstream", "scripted", "--state-dir", state.to_str().unwrap()];
     let other = HostProcess::start(scene.home.serve_command(&args, &[]), &state).await;
     let mut peer = other.connect().await;
-    // The other host finds it by the agent's record.
+    // The other host finds it by the agent's transcript.
     let uris = &scene.uris;
     peer.subscribe_snapshot(&uris.session).await;
     peer.subscribe_snapshot(&uris.chat).await;
@@ -346,7 +346,7 @@ async fn a_conversation_that_another_host_runs_is_left_alone() {
     assert_eq!(other.process_tree(), Vec::<u32>::new());
     assert_eq!(peer.list_sessions().await, [uris.session.as_str()]);
 
-    // The first host was not disturbed. When it lets go, the other one may have the conversation.
+    // The first host was not disturbed. When it releases the conversation, the other one may use it.
     assert_eq!(scene.peer.send_and_wait(&scene.uris.chat, "still mine").await, "echo: still mine");
     assert_eq!(scene.host.only_agent().pid, agent);
     scene.host.stop().await;

@@ -1,4 +1,4 @@
-//! `hostler grants`: what clients asked for beyond the directories of the sessions, seen and changed from the command line.
+//! `hostler grants`: pending and active grants, listed and changed from the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -13,7 +13,7 @@ async fn grants(home: &TestHome, args: &[&str]) -> (i32, String, String) {
 }
 
 #[tokio::test]
-async fn what_waits_is_shown_allowed_and_revoked_and_counts_at_once() {
+async fn pending_grants_are_listed_allowed_and_revoked_with_immediate_effect() {
     let home = TestHome::new();
     home.write_config("[files]\ngrant = 'ask'\n");
     let notes = home.path("notes");

@@ -1,4 +1,5 @@
-//! A folder with hostile configuration and the real Claude Code, both builds: before it is trusted, after that, and changed since.
+//! Folder with hostile configuration and the real Claude Code, both builds: before it is trusted, after that, and
+//! after changes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -21,7 +22,7 @@ use traps::{
 };
 use uuid::Uuid;
 
-/// Lets everything run but what it is told to ask about.
+/// Allows everything except one tool, for which it asks.
 struct AskingGatekeeper(&'static str);
 
 impl PermissionGate for AskingGatekeeper {
@@ -30,7 +31,7 @@ impl PermissionGate for AskingGatekeeper {
     }
 }
 
-/// A hostile folder, and a driver of one build.
+/// Hostile folder, and a driver of one build.
 struct HostileFolderFixture {
     build: &'static str,
     executable: PathBuf,
@@ -93,7 +94,7 @@ impl HostileFolderFixture {
         FolderAgent { scene: self, folder: folder.to_owned(), id, opened, token: None }
     }
 
-    /// The directories that agents were started on and that are still there.
+    /// Returns the existing staging directories of agents.
     fn staging_directories(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.home.path("run")).unwrap().flatten().map(|entry| entry.path());
         entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("workspace-")).collect()
@@ -104,13 +105,13 @@ impl HostileFolderFixture {
         assert_eq!(self.traps.triggered(), Vec::<String>::new(), "{}: {context}", self.build);
     }
 
-    /// All that the model was ever sent.
+    /// Returns all requests to the model.
     fn all_model_requests(&self) -> String {
         self.model.requests().iter().map(|request| request.body.to_string()).collect()
     }
 }
 
-/// An agent in a hostile folder.
+/// Agent in a hostile folder.
 struct FolderAgent<'a> {
     scene: &'a HostileFolderFixture,
     folder: PathBuf,
@@ -120,8 +121,8 @@ struct FolderAgent<'a> {
 }
 
 impl FolderAgent<'_> {
-    /// One turn. A question is answered with no. Answers whether there was one. Turns that the agent begins by itself, such as
-    /// after a sub-agent in the background, pass by.
+    /// Runs one turn and denies requests; returns whether there was one. Agent-initiated turns, such as after a
+    /// background sub-agent, are ignored.
     async fn say(&mut self, prompt: &str) -> bool {
         self.opened.connection.send(Prompt::new(prompt)).await.unwrap();
         let (mut asked, mut is_ours) = (false, true);
@@ -135,7 +136,7 @@ impl FolderAgent<'_> {
                 Ok(Some(DriverEvent::PermissionRequested(request))) => {
                     asked = true;
                     let no = Answer::Deny { message: "no".to_owned() };
-                    // Where a trap has answered already, it is too late; the tests see what has run.
+                    // If a trap has already answered, this has no effect; the tests see what has run.
                     let _ = self.opened.connection.answer(&request.request_id, no).await;
                 }
                 Ok(Some(event)) if !matches!(event, DriverEvent::ProcessExited { .. }) => {}
@@ -148,13 +149,13 @@ impl FolderAgent<'_> {
         self.say(&format!("!tool Bash {}\n!say done", json!({"command": command, "description": "x"}))).await;
     }
 
-    /// The environment of a command that the agent runs.
+    /// Returns the environment of a command that the agent runs.
     async fn environment(&mut self) -> String {
         self.bash("env > environment.txt").await;
         std::fs::read_to_string(self.folder.join("environment.txt")).unwrap()
     }
 
-    /// Does everything that could spring a trap, in the names of both builds.
+    /// Tries everything that could trigger a trap, with the tool names of both builds.
     async fn try_all_traps(&mut self) {
         self.say("hi").await;
         self.bash("ls; sh -c true; git --version").await;
@@ -175,7 +176,7 @@ impl FolderAgent<'_> {
     }
 }
 
-/// A program that starts the build as it would start without the host's care: all of the folder applies.
+/// Returns a program that starts the build without the host's protections: the whole folder applies.
 fn careless(scene: &HostileFolderFixture) -> PathBuf {
     let path = scene.home.path("careless");
     let program = match scene.build {
@@ -191,7 +192,7 @@ fn careless(scene: &HostileFolderFixture) -> PathBuf {
     path
 }
 
-/// Settings without these, which lead elsewhere or hide other traps.
+/// Writes settings without these variables and hooks, which redirect traffic or hide other traps.
 fn settings_without(scene: &HostileFolderFixture, variables: &[&str], hooks: &[&str]) {
     let mut settings = scene.traps.settings();
     for name in ["ANTHROPIC_BASE_URL", "https_proxy", "GIT_CONFIG_COUNT"].iter().chain(variables) {
@@ -206,7 +207,7 @@ fn settings_without(scene: &HostileFolderFixture, variables: &[&str], hooks: &[&
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_traps_work() {
+async fn traps_fire_without_protection() {
     for build in BUILDS {
         let mut scene = HostileFolderFixture::new(build).await;
         scene.executable = careless(&scene);
@@ -216,10 +217,10 @@ async fn the_traps_work() {
         let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
         agent.try_all_traps().await;
         agent.close().await;
-        // The older build does not even take the handshake when a hook begins a turn.
+        // The older build does not complete the handshake when a hook starts a turn.
         settings_without(&scene, &["CLAUDE_CODE_SHELL"], if build == "js" { &["SessionStart"] } else { &[] });
         let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
-        // The first turn is not the one that was asked for.
+        // The first turn is not the requested one.
         agent.say("hi").await;
         agent.say("hi").await;
         agent.bash("ls").await;
@@ -255,12 +256,12 @@ async fn the_traps_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_untrusted_folder_runs_nothing_and_its_instructions_are_read() {
+async fn untrusted_folder_runs_nothing_and_its_instructions_are_read() {
     for build in BUILDS {
         let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
         scene.traps.write_traps(&work);
-        // Parents of the directory that the agent is started on are not its configuration.
+        // Parents of the agent's staging directory are not its configuration.
         write(&scene.home.path(".claude/commands/above.md"), "above");
         write(&scene.home.path("run/.claude/commands/above2.md"), "above");
         let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
@@ -297,7 +298,7 @@ async fn an_untrusted_folder_runs_nothing_and_its_instructions_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn configuration_that_appears_later_has_no_effect() {
+async fn configuration_added_later_has_no_effect() {
     for build in BUILDS {
         let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
@@ -308,7 +309,7 @@ async fn configuration_that_appears_later_has_no_effect() {
             let mut agent = scene.open(&work, configuration).await;
             agent.say("hi").await;
             scene.traps.write_traps(&work);
-            // The user's own settings are read live: they tell when the agent has looked around.
+            // The user's own settings are read live: they show when the agent has read its files again.
             write_json(&scene.home.path("claude/settings.json"), &json!({"env": {"SEEN": context}}));
             let mut tries = 0;
             while !agent.environment().await.contains("SEEN=") {
@@ -329,7 +330,7 @@ async fn configuration_that_appears_later_has_no_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trusted_folder_applies_without_what_is_denied() {
+async fn trusted_folder_applies_without_denied_parts() {
     for build in BUILDS {
         let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
@@ -360,7 +361,7 @@ async fn a_trusted_folder_applies_without_what_is_denied() {
     }
 }
 
-/// A change, and how it is made.
+/// Change, and how it is made.
 type FolderChange = (&'static str, fn(&Path, &Path));
 
 const FOLDER_CHANGES: [FolderChange; 4] = [
@@ -380,7 +381,7 @@ const FOLDER_CHANGES: [FolderChange; 4] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_changed_after_it_was_trusted_is_untrusted() {
+async fn changed_folder_is_untrusted_again() {
     for build in BUILDS {
         for (name, change) in FOLDER_CHANGES {
             let scene = HostileFolderFixture::new(build).await;
@@ -403,12 +404,12 @@ async fn a_folder_that_changed_after_it_was_trusted_is_untrusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_git_file_makes_a_folder_another_one() {
+async fn git_files_do_not_redirect_folder_trust() {
     for build in BUILDS {
         let scene = HostileFolderFixture::new(build).await;
         let (work, trusted) = (scene.home.work(), scene.home.path("trusted"));
         scene.traps.write_traps(&trusted);
-        // The agent's own notes say that the other folder is trusted.
+        // The agent's own notes mark the other folder as trusted.
         let notes = json!({"projects": {trusted.to_str().unwrap(): {"hasTrustDialogAccepted": true}}});
         write_json(&scene.home.path("claude/.claude.json"), &notes);
         let git = trusted.join(".git");
@@ -439,7 +440,7 @@ async fn no_git_file_makes_a_folder_another_one() {
             assert!(!scene.all_model_requests().contains(PLANTED_COMMAND), "{build}: {kind}");
             agent.close().await;
             let mut sprung = scene.traps.triggered();
-            // The build may look at the repository itself; its configuration is not the folder's.
+            // The build may read the repository itself; its configuration is not the folder's.
             sprung.retain(|name| name != "filter");
             assert_eq!(sprung, Vec::<String>::new(), "{build}: {kind}");
         }
@@ -447,7 +448,7 @@ async fn no_git_file_makes_a_folder_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subfolder_is_not_configured_by_its_untrusted_repository() {
+async fn subfolder_ignores_configuration_of_its_untrusted_repository() {
     for build in BUILDS {
         let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
@@ -469,7 +470,7 @@ async fn a_subfolder_is_not_configured_by_its_untrusted_repository() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_whether_its_folder_is_trusted_or_not() {
+async fn conversation_continues_across_trust_changes() {
     for build in BUILDS {
         let scene = HostileFolderFixture::new(build).await;
         let work = scene.home.work();
@@ -490,7 +491,7 @@ async fn a_conversation_goes_on_whether_its_folder_is_trusted_or_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_build_under_any_name_is_started_in_the_way_that_it_knows() {
+async fn older_build_is_started_with_options_it_supports() {
     let mut scene = HostileFolderFixture::new("js").await;
     let path = scene.home.path("claude-of-the-user");
     write(&path, &format!("#!/bin/sh\nexec node '{}' \"$@\"\n", scene.executable.display()));

@@ -1,4 +1,4 @@
-//! An agent that is not there is installed when a session first needs it, and whoever waits hears how far that has come.
+//! A missing agent is installed when a session first needs it, and waiting clients receive its progress.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A home without any Claude Code, and with an npm that does what the test wants.
+/// Home without Claude Code, and with an npm that the test controls.
 fn home(behaviour: &str) -> TestHome {
     let home = TestHome::new();
     let bin = home.path("bin");
@@ -25,7 +25,7 @@ fn home(behaviour: &str) -> TestHome {
     home
 }
 
-/// An npm that installs the fake agent, once the test says so.
+/// npm that installs the fake agent when the test releases it.
 fn good() -> String {
     let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
     let script = format!(
@@ -42,7 +42,7 @@ async fn serve(home: &TestHome, env: &[(&str, &str)]) -> HostProcess {
     HostProcess::start(command, &home.path("state").join("hostler")).await
 }
 
-/// Creates a session; gives back what was said before the answer, too.
+/// Creates a session; also returns messages received before the answer.
 async fn create(raw: &mut RawClient, home: &TestHome, token: &str) -> (String, Vec<Value>) {
     let session = format!("claude:/{}", Uuid::new_v4());
     let directory = format!("file://{}", home.work().display());
@@ -59,7 +59,7 @@ async fn create(raw: &mut RawClient, home: &TestHome, token: &str) -> (String, V
     }
 }
 
-/// The steps up to the last one.
+/// Returns the progress steps up to the last one.
 async fn steps(raw: &mut RawClient, heard: Vec<Value>, token: &str) -> Vec<Value> {
     let mut steps: Vec<Value> = Vec::new();
     let mut heard = heard.into_iter();
@@ -83,7 +83,7 @@ async fn steps(raw: &mut RawClient, heard: Vec<Value>, token: &str) -> Vec<Value
     }
 }
 
-/// Everything of a turn up to its end.
+/// Returns all of a turn up to its end.
 async fn turn(raw: &mut RawClient, chat: &str, words: &str) -> Value {
     raw.send_message(chat, words).await;
     loop {
@@ -102,13 +102,13 @@ async fn chat(raw: &mut RawClient, session: &str) -> String {
     chat
 }
 
-/// npm has begun, and waits for a word.
+/// Waits until npm has started and waits for its release.
 async fn npm_runs(home: &TestHome) {
     let calls = home.path("bin").join("calls");
     wait_until("npm runs", || calls.exists()).await;
 }
 
-/// How many installations lie there that were not finished.
+/// Returns the number of unfinished installs.
 fn staged(home: &TestHome) -> usize {
     let names =
         std::fs::read_dir(home.path("cache/hostler/agents/claude")).unwrap().map(|entry| entry.unwrap().file_name());
@@ -118,7 +118,7 @@ fn staged(home: &TestHome) -> usize {
 const INSTALL_AGENTS_ENABLED: (&str, &str) = ("HOSTLER_INSTALL_AGENTS", "true");
 
 #[tokio::test]
-async fn whoever_asks_hears_of_the_installation_and_the_first_message_finds_the_agent() {
+async fn requesting_client_receives_install_progress_and_the_first_message_works() {
     let home = home(&good());
     let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
@@ -132,7 +132,7 @@ async fn whoever_asks_hears_of_the_installation_and_the_first_message_finds_the_
     let chat = chat(&mut raw, &session).await;
     assert_eq!(turn(&mut raw, &chat, "hi").await["type"], "chat/turnComplete");
 
-    // There is nothing more to install: nobody hears of anything, and others never did.
+    // Nothing is left to install: there is no progress, and other clients never received any.
     let (_, heard) = create(&mut raw, &home, "another-token").await;
     assert!(heard.iter().all(|message| message["method"] != "root/progress"), "{heard:#?}");
     for raw in [&mut raw, &mut other] {
@@ -151,7 +151,7 @@ async fn whoever_asks_hears_of_the_installation_and_the_first_message_finds_the_
 }
 
 #[tokio::test]
-async fn an_installation_that_fails_has_an_end_and_the_next_message_tries_again() {
+async fn failed_install_is_reported_and_retried_by_the_next_message() {
     let home = home("echo 'npm error code ENOTFOUND' >&2\necho 'npm error network request failed' >&2\nexit 1");
     let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
@@ -172,7 +172,7 @@ async fn an_installation_that_fails_has_an_end_and_the_next_message_tries_again(
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_leaves_the_installation_alone_and_a_host_that_stops_ends_it() {
+async fn install_survives_a_client_disconnect_and_ends_with_the_host() {
     let home = home(&good());
     let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
@@ -180,20 +180,20 @@ async fn a_client_that_leaves_leaves_the_installation_alone_and_a_host_that_stop
     npm_runs(&home).await;
     drop(raw);
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
-    // The lock of the first one is waited for.
+    // The second install waits for the lock of the first one.
     let (_, mut heard) = create(&mut raw, &home, "u").await;
     while !heard.iter().any(|message| message["params"]["progressToken"] == "u") {
         heard.push(raw.receive().await.unwrap());
     }
     let said = heard.last().unwrap()["params"]["message"].as_str().unwrap();
     assert!(said.starts_with("Waiting"), "{said}");
-    // npm waits for a word that never comes; `stop` finds nothing left of it.
+    // npm is never released; `stop` asserts that nothing of it remains.
     host.stop().await;
     assert_eq!(staged(&home), 0);
 }
 
 #[tokio::test]
-async fn nothing_of_an_installation_outlives_a_host_that_is_killed() {
+async fn install_processes_end_when_the_host_is_killed() {
     let home = home(&good());
     let mut host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
@@ -207,7 +207,7 @@ async fn nothing_of_an_installation_outlives_a_host_that_is_killed() {
     let left = processes::wait_for_exit(&tree).await;
     assert!(left.is_empty(), "left behind: {left:#?}");
 
-    // The next host installs it, and removes what the killed one had begun.
+    // The next host installs it, and removes the unfinished install of the killed one.
     std::fs::write(home.path("bin").join("go"), "").unwrap();
     let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
@@ -219,7 +219,7 @@ async fn nothing_of_an_installation_outlives_a_host_that_is_killed() {
 }
 
 #[tokio::test]
-async fn without_the_setting_a_host_without_an_agent_does_not_start() {
+async fn host_without_an_agent_does_not_start_without_the_setting() {
     let home = home(&good());
     let mut command = home.serve_command(&["--upstream", "scripted"], &[]);
     command.env("PATH", home.path("bin")).env("XDG_CACHE_HOME", home.path("cache"));

@@ -1,6 +1,6 @@
-//! Classes of attacks that worked on other programs of this kind, tried on the real binary. Links that are swapped between check and
-//! use (CVE-2026-25724, CVE-2026-39861) are in `crates/hostler-files/tests/races.rs`; the tidy test of `xtask` keeps shared
-//! temporary directories in their few places (CVE-2026-46406).
+//! Classes of attacks that worked on similar programs, tried on the real binary. Links that are swapped between
+//! check and use (CVE-2026-25724, CVE-2026-39861) are in `crates/hostler-files/tests/races.rs`; the tidy test of
+//! `xtask` restricts shared temporary directories to listed places (CVE-2026-46406).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
 
-/// Says hello with more than a client has to say.
+/// Sends `initialize` with additional fields.
 async fn hello(url: &str, more: Value) -> (RawClient, Result<Value, Value>) {
     let mut raw = RawClient::connect(url).await;
     let mut params = json!({"protocolVersions": ["1.0.0"], "clientId": format!("raw-{}", Uuid::new_v4())});
@@ -25,9 +25,9 @@ async fn hello(url: &str, more: Value) -> (RawClient, Result<Value, Value>) {
     (raw, answer)
 }
 
-/// Self-declared scopes: whatever a client says of itself in `initialize`, it may do what every other client may do.
+/// Self-declared scopes: claims of a client in `initialize` give it no more rights than any other client.
 #[tokio::test]
-async fn a_client_cannot_declare_more_rights_for_itself() {
+async fn client_cannot_declare_its_own_rights() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let plain = hello(&host.url(), json!({})).await.1.unwrap();
@@ -48,7 +48,7 @@ async fn a_client_cannot_declare_more_rights_for_itself() {
     assert_eq!(raw.call("resourceRequest", wish).await.unwrap_err()["code"], -32009);
     assert_eq!(raw.call("resourceRead", json!({"uri": "file:///etc/passwd"})).await.unwrap_err()["code"], -32009);
 
-    // Nor does a claim stand in for the token.
+    // A claim does not replace the token either.
     for claim in ["?scope=admin", "?role=operator&admin=true", "?tkn=", "?token=admin"] {
         let url = format!("ws://127.0.0.1:{}/{claim}", host.port);
         assert!(tokio_tungstenite::connect_async(&url).await.is_err(), "{claim}");
@@ -56,9 +56,9 @@ async fn a_client_cannot_declare_more_rights_for_itself() {
     host.stop().await;
 }
 
-/// Rotated tokens that stay valid: the old token, the sockets that it opened and the browsers that came by it are out.
+/// Rotated tokens that stay valid: the old token, its sockets and browser sessions created with it are rejected.
 #[tokio::test]
-async fn a_token_that_was_rotated_opens_nothing() {
+async fn rotated_token_is_rejected_everywhere() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let old = host.token().to_owned();
@@ -91,9 +91,9 @@ async fn a_token_that_was_rotated_opens_nothing() {
     host.stop().await;
 }
 
-/// CVE-2026-25593: nothing that a client can set names a program that is run.
+/// CVE-2026-25593: no setting of a client names a program that is run.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_setting_of_a_client_names_a_program() {
+async fn no_client_setting_names_a_program() {
     let home = TestHome::new();
     let (marker, script) = (home.path("marker"), home.path("evil"));
     std::fs::write(&script, format!("#!/bin/sh\necho ran >> {}\nexec cat\n", marker.display())).unwrap();
@@ -102,7 +102,7 @@ async fn no_setting_of_a_client_names_a_program() {
     let host = home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
     let (mut raw, answer) = hello(&host.url(), json!({"initialSubscriptions": [ROOT], "clientId": "me"})).await;
 
-    // What is offered to be set: nothing of it is about programs.
+    // None of the offered settings is about programs.
     let root = &answer.unwrap()["snapshots"][0]["state"];
     let offered =
         |schema: &Value| -> Vec<String> { schema["properties"].as_object().unwrap().keys().cloned().collect() };
@@ -155,7 +155,7 @@ async fn no_setting_of_a_client_names_a_program() {
                             "mcpServers": {"x": {"command": evil}}});
         let mut params = json!({"channel": session, "config": {name: value}, "cwd": home.root(), "env": {"PATH": home.root()},
                                 "executable": evil, "workingDirectories": [format!("file://{}", home.work().display())]});
-        // Refused, or without an effect.
+        // Rejected, or without an effect.
         if raw.call("createSession", params.clone()).await.is_err() {
             params["config"] = json!({});
             raw.call("createSession", params).await.unwrap();
@@ -195,7 +195,7 @@ async fn no_setting_of_a_client_names_a_program() {
     assert!(!marker.exists());
 }
 
-/// Waits until a turn is over, in whatever way.
+/// Waits until a turn is over, in any way.
 async fn until_over(raw: &mut RawClient) {
     loop {
         let message = raw.receive().await.expect("the connection is open");
@@ -206,15 +206,16 @@ async fn until_over(raw: &mut RawClient) {
     }
 }
 
-/// The paths below a directory, without what changes with each start.
+/// Returns the paths below a directory, without parts that change with each start.
 fn names(directory: &Path) -> Vec<PathBuf> {
     list_files(directory).into_iter().map(|path| path.strip_prefix(directory).unwrap().to_owned()).collect()
 }
 
-/// CVE-2026-46406: whoever writes to the shared directory first, with links at names that can be guessed, gains nothing.
+/// CVE-2026-46406: links at guessable names in the shared directory, created before the host starts, have no
+/// effect.
 #[tokio::test(flavor = "multi_thread")]
-async fn links_at_names_that_can_be_guessed_are_not_followed() {
-    // What the host leaves in the directories for temporary and runtime files while it works.
+async fn links_at_guessable_names_are_not_followed() {
+    // Files that the host creates in the temporary and runtime directories while it works.
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let mut raw = hello(&host.url(), json!({})).await.0;
@@ -230,7 +231,7 @@ async fn links_at_names_that_can_be_guessed_are_not_followed() {
     }
     host.stop().await;
 
-    // The same names, and others that come to mind, as links to what somebody wants to have overwritten.
+    // The same names and other likely ones, as links to a file that must not be overwritten.
     let victim = home.path("victim");
     std::fs::create_dir(&victim).unwrap();
     std::fs::write(victim.join("file"), "untouched").unwrap();
@@ -255,7 +256,7 @@ async fn links_at_names_that_can_be_guessed_are_not_followed() {
     assert_eq!(std::fs::read_to_string(victim.join("file")).unwrap(), "untouched");
     assert_eq!(names(&victim), [PathBuf::from("file")]);
 
-    // The directory itself as a link is refused, with a sentence.
+    // The directory itself as a link is rejected, with a reason.
     std::fs::remove_dir_all(run.join("hostler")).unwrap();
     symlink(&victim, run.join("hostler")).unwrap();
     let output = run_to_end(home.serve_command(&["--claude", "native", "--upstream", "scripted"], &[])).await;

@@ -1,4 +1,4 @@
-//! Clients hear the host's own log, at the level that they want and as long as they want.
+//! Clients receive the host's log, at the subscribed level and while subscribed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
 
-/// A client with a name, and what it was told at the beginning.
+/// Connects a client with an id; also returns the `initialize` answer.
 async fn client(host: &HostProcess, id: &str, channels: &[&str]) -> (RawClient, Value) {
     let mut raw = RawClient::connect(&host.url()).await;
     let hello = json!({"protocolVersions": ["1.0.0", "0.9.0"], "clientId": id, "initialSubscriptions": channels});
@@ -18,7 +18,7 @@ async fn client(host: &HostProcess, id: &str, channels: &[&str]) -> (RawClient, 
     (raw, hello)
 }
 
-/// Makes the host say something at a level; it has been said when this returns.
+/// Makes the host log something at a level; it is logged when this returns.
 async fn provoke(raw: &mut RawClient, level: &str) {
     let message = match level {
         "debug" => json!({"jsonrpc": "2.0", "method": format!("unknown-{}", Uuid::new_v4()), "params": {}}),
@@ -28,7 +28,7 @@ async fn provoke(raw: &mut RawClient, level: &str) {
     raw.send(message.to_string()).await;
 }
 
-/// Whether an export says something, in a line of this level at least.
+/// Returns whether an export contains a text, in a line of this level at least.
 fn says(message: &Value, channel: &str, words: &str) -> bool {
     if message["method"] != "otlp/exportLogs" || message["params"]["channel"] != channel {
         return false;
@@ -38,7 +38,7 @@ fn says(message: &Value, channel: &str, words: &str) -> bool {
     lines.any(|line| line["body"]["stringValue"].as_str().unwrap().contains(words))
 }
 
-/// Reads up to the export that says something; gives back everything on the way.
+/// Reads up to the export with a text; returns all messages on the way.
 async fn until_said(raw: &mut RawClient, channel: &str, words: &str) -> Vec<Value> {
     let mut heard = Vec::new();
     loop {
@@ -51,7 +51,7 @@ async fn until_said(raw: &mut RawClient, channel: &str, words: &str) -> Vec<Valu
     }
 }
 
-/// Everything up to the answer of a request that is sent now.
+/// Returns all messages up to the answer of a request that is sent now.
 async fn until_answered(raw: &mut RawClient, method: &str, params: Value) -> Vec<Value> {
     let id = Uuid::new_v4().to_string();
     raw.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
@@ -70,7 +70,7 @@ const DROPPED_DISPATCH_MESSAGE: &str = "a dispatch without channel";
 const IGNORED_NOTIFICATION_MESSAGE: &str = "an unknown notification";
 
 #[tokio::test]
-async fn a_client_hears_the_log_from_the_level_that_it_wants_until_it_has_enough() {
+async fn client_receives_the_log_at_its_level_until_it_unsubscribes() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, hello) = client(&host, "listener", &[ROOT, "ahp-otlp://logs/loud", "ahp-otlp://logs/warn"]).await;
@@ -93,7 +93,7 @@ async fn a_client_hears_the_log_from_the_level_that_it_wants_until_it_has_enough
     assert_eq!((&line["severityNumber"], &line["severityText"]), (&json!(13), &json!("WARN")), "{line}");
     assert!(line["timeUnixNano"].as_str().unwrap().parse::<u64>().unwrap() > 1_700_000_000_000_000_000);
 
-    // A level that nobody knows is taken and says nothing; another one is heard beside the first.
+    // An unknown level is accepted and sends nothing; another subscription works beside the first.
     for channel in ["ahp-otlp://logs/loud", "ahp-otlp://logs/", "ahp-otlp://logs/debug"] {
         assert_eq!(raw.call("subscribe", json!({"channel": channel})).await, Ok(json!({})), "{channel}");
     }
@@ -101,7 +101,7 @@ async fn a_client_hears_the_log_from_the_level_that_it_wants_until_it_has_enough
     provoke(&mut raw, "debug").await;
     until_said(&mut raw, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE).await;
 
-    // Enough: what is said later is not heard, although it is said.
+    // After unsubscribe, logged lines are not received.
     let unsubscribe =
         json!({"jsonrpc": "2.0", "method": "unsubscribe", "params": {"channel": "ahp-otlp://logs/debug"}});
     raw.send(unsubscribe.to_string()).await;
@@ -112,7 +112,7 @@ async fn a_client_hears_the_log_from_the_level_that_it_wants_until_it_has_enough
         !heard.iter().any(|message| says(message, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE)),
         "{heard:#?}"
     );
-    // And again.
+    // Subscribes again.
     assert_eq!(raw.call("subscribe", json!({"channel": "ahp-otlp://logs/debug"})).await, Ok(json!({})));
     provoke(&mut raw, "debug").await;
     until_said(&mut raw, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE).await;
@@ -121,7 +121,7 @@ async fn a_client_hears_the_log_from_the_level_that_it_wants_until_it_has_enough
 }
 
 #[tokio::test]
-async fn whoever_comes_back_hears_the_log_again_and_others_never_did() {
+async fn reconnecting_client_receives_the_log_again_and_others_do_not() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (raw, hello) = client(&host, "returning", &[ROOT, "ahp-otlp://logs/warn"]).await;
@@ -141,7 +141,7 @@ async fn whoever_comes_back_hears_the_log_again_and_others_never_did() {
 }
 
 #[tokio::test]
-async fn telling_the_log_makes_no_log_and_what_people_say_is_not_in_it() {
+async fn log_export_is_not_logged_and_contains_no_user_text() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, _) = client(&host, "curious", &[ROOT, "ahp-otlp://logs/trace"]).await;
@@ -171,8 +171,8 @@ async fn telling_the_log_makes_no_log_and_what_people_say_is_not_in_it() {
     for secret in [words.as_str(), host.token()] {
         assert!(!exports.iter().any(|export| export.contains(secret)), "{secret} is in {exports:#?}");
     }
-    // Each export would be followed by one about itself, for ever, if telling were logged: between many questions and
-    // answers there would be some.
+    // If sending logs were logged, each export would cause another one forever: there would be some between many
+    // requests and answers.
     let mut between = Vec::new();
     for _ in 0..200 {
         between.extend(until_answered(&mut raw, "ping", json!({})).await);

@@ -1,4 +1,4 @@
-//! Messages that wait, turns of the agent's own, and changes between messages, with the real Claude Code, both builds.
+//! Message queue, agent-initiated turns, and changes between messages, with the real Claude Code, both builds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "message_queue/background_turns.rs"]

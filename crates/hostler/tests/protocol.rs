@@ -1,7 +1,8 @@
-//! The protocol from outside: what clients of the real binary see on the real socket, at each version that is spoken.
+//! The protocol from outside: what clients of the real binary receive on the real socket, at each supported
+//! version.
 //!
-//! Each file is an area with a host of its own, which its cases share. `SUITE_CASE=part` plays the cases whose names hold
-//! that part.
+//! Each file is an area with its own host, which its cases share. `SUITE_CASE=part` runs the cases whose names
+//! contain that part.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "protocol/annotations.rs"]
@@ -74,11 +75,11 @@ mod unsupported_features;
 #[path = "protocol/versions.rs"]
 mod versions;
 
-/// How many cases there are at least; each of them is played at every version.
+/// Minimum number of cases; each of them runs at every version.
 const MIN_CASE_COUNT: usize = 650;
 
 #[test]
-fn no_case_is_lost() {
+fn case_names_are_unique_and_none_is_missing() {
     let areas = [
         annotations::CASES,
         approvals::CASES,

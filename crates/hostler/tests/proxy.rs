@@ -1,4 +1,4 @@
-//! `hostler proxy`: the real binary, asked over HTTP by whoever can speak the Messages API.
+//! `hostler proxy`: the real binary, used over HTTP by clients of the Messages API.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "proxy/claude.rs"]
@@ -19,13 +19,13 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::Value;
 
-/// The proxy on the scripted model, in a home of its own.
+/// Starts the proxy on the scripted model, in a separate home.
 async fn scripted(home: &TestHome, args: &[&str]) -> ProxyProcess {
     ProxyProcess::start(home.hostler_command(&[&["proxy", "--upstream", "scripted"], args].concat())).await
 }
 
 #[tokio::test]
-async fn it_says_port_and_nonce_and_ends_well_by_signal_and_with_its_parent() {
+async fn proxy_prints_port_and_nonce_and_stops_on_signal_or_stdin_end() {
     let home = TestHome::new();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let proxy = scripted(&home, &[]).await;
@@ -44,7 +44,7 @@ async fn it_says_port_and_nonce_and_ends_well_by_signal_and_with_its_parent() {
 }
 
 #[tokio::test]
-async fn a_stream_that_runs_gets_an_error_and_no_end_when_it_stops() {
+async fn running_stream_gets_an_error_when_the_proxy_stops() {
     let home = TestHome::new();
     let proxy = scripted(&home, &["--log-requests"]).await;
     let (mut response, mut seen) = proxy.start_stream("m", "!say begun\n!hang", "begun").await;
@@ -58,7 +58,7 @@ async fn a_stream_that_runs_gets_an_error_and_no_end_when_it_stops() {
 }
 
 #[tokio::test]
-async fn it_answers_whole_and_in_a_stream() {
+async fn proxy_answers_whole_and_streamed() {
     let home = TestHome::new();
     let proxy = scripted(&home, &[]).await;
     assert_eq!(proxy.answer_text("any-model", "hi").await, "Hello from the scripted model. You said: hi");
@@ -78,7 +78,7 @@ async fn it_answers_whole_and_in_a_stream() {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_the_nonce() {
+async fn requests_without_the_nonce_are_rejected() {
     let home = TestHome::new();
     let proxy = scripted(&home, &["--log-requests"]).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -117,7 +117,7 @@ async fn nobody_gets_in_without_the_nonce() {
 }
 
 #[tokio::test]
-async fn requests_are_logged_and_counted_without_their_content() {
+async fn requests_are_logged_and_counted_without_content() {
     let home = TestHome::new();
     let proxy = scripted(&home, &["--log-requests", "--metrics"]).await;
     proxy.answer_text("claude-sonnet-4-5", "my-own-words").await;
@@ -139,7 +139,7 @@ async fn requests_are_logged_and_counted_without_their_content() {
 }
 
 #[tokio::test]
-async fn a_wrong_command_line_or_a_taken_port_has_its_code_and_sentence() {
+async fn invalid_arguments_and_used_ports_have_their_exit_codes_and_messages() {
     let home = TestHome::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! The whole way of a message with the real Claude Code, both builds, through the real gateway on the scripted model.
+//! Whole path of a message with the real Claude Code, both builds, through the real gateway on the scripted model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -12,7 +12,7 @@ use hostler_testkit::raw_client::RawClient;
 use hostler_testkit::test_client::{TestClient, collect_text, is_turn_end, reduce_chat};
 use serde_json::{Value, json};
 
-/// The kinds of a chat's envelopes, runs of deltas folded into one.
+/// Returns the types of a chat's envelopes, with runs of deltas folded into one.
 fn kinds(envelopes: &[ActionEnvelope]) -> Vec<String> {
     let mut kinds: Vec<String> = envelopes
         .iter()
@@ -31,7 +31,7 @@ fn kinds(envelopes: &[ActionEnvelope]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hi_streams_through_the_real_agent_and_the_second_message_uses_the_same_process() {
+async fn message_streams_through_the_real_agent_and_the_next_one_reuses_its_process() {
     for build in BUILDS {
         let home = TestHome::new();
         let host = home.serve(build).await;
@@ -52,7 +52,7 @@ async fn hi_streams_through_the_real_agent_and_the_second_message_uses_the_same_
             "chat/usage",
             "chat/turnComplete",
         ];
-        // Usage may be told more than once, but always last before the end.
+        // Usage may be reported more than once, but always last before the end.
         let mut folded = words.clone();
         folded.retain(|word| word != "chat/usage");
         folded.insert(folded.len() - 1, "chat/usage".to_owned());
@@ -84,7 +84,7 @@ async fn hi_streams_through_the_real_agent_and_the_second_message_uses_the_same_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_announced_once_after_the_handshake_and_survives_a_restart() {
+async fn session_is_announced_once_after_the_handshake_and_survives_a_restart() {
     let home = TestHome::new();
     let host = home.serve("native").await;
     let mut peer = host.connect().await;
@@ -116,7 +116,7 @@ async fn a_session_is_announced_once_after_the_handshake_and_survives_a_restart(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_is_asked_what_would_be_asked_is_refused_visibly() {
+async fn unattended_deny_refuses_requests_visibly() {
     for build in BUILDS {
         let home = TestHome::new();
         std::fs::write(home.work().join("notes.txt"), "treasure").unwrap();
@@ -145,7 +145,7 @@ async fn where_nobody_is_asked_what_would_be_asked_is_refused_visibly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_turn_keeps_its_text_and_the_process() {
+async fn cancelled_turn_keeps_its_text_and_the_process() {
     for build in BUILDS {
         let home = TestHome::new();
         let host = home.serve(build).await;
@@ -169,7 +169,7 @@ async fn a_cancelled_turn_keeps_its_text_and_the_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_error_ends_the_turn_with_its_kind_and_what_to_do() {
+async fn upstream_error_ends_the_turn_with_its_type_and_a_fix() {
     for build in BUILDS {
         let home = TestHome::new();
         let host = home.serve(build).await;
@@ -191,7 +191,7 @@ async fn an_upstream_error_ends_the_turn_with_its_kind_and_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn disposing_in_mid_stream_leaves_no_process_and_no_session() {
+async fn dispose_during_a_stream_leaves_no_process_and_no_session() {
     for build in BUILDS {
         let home = TestHome::new();
         let host = home.serve(build).await;
@@ -212,7 +212,7 @@ async fn disposing_in_mid_stream_leaves_no_process_and_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_clients_and_a_raw_one_agree_at_every_number() {
+async fn two_clients_and_a_raw_client_agree_at_every_sequence_number() {
     let home = TestHome::new();
     let host = home.serve("native").await;
     let (mut one, mut two) = (host.connect().await, host.connect().await);
@@ -227,7 +227,7 @@ async fn two_clients_and_a_raw_one_agree_at_every_number() {
     for envelope in first.as_array().unwrap() {
         assert_eq!(raw.receive().await.unwrap()["params"], *envelope);
     }
-    // The other one may go on, the first one sees it.
+    // The other client may continue, and the first one sees it.
     two.send_message(&uris.chat, "from the other").await;
     assert!(collect_text(&one.wait_for_turn_end(&uris.chat).await).contains("from the other"));
     host.stop().await;

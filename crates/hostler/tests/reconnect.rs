@@ -1,4 +1,4 @@
-//! Clients come and go while the host works: cut, stalled, many, and those of another make.
+//! Clients disconnect and reconnect while the host works: cut, stalled, many, and of other implementations.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -20,7 +20,7 @@ use scheduling_watchdog::SchedulingWatchdog;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-/// Numbers that look random and are the same in each run.
+/// Deterministic pseudorandom numbers.
 struct SeededRandom(u64);
 
 impl SeededRandom {
@@ -30,13 +30,13 @@ impl SeededRandom {
     }
 }
 
-/// What the fake agent says to `deltas N`.
+/// Returns the fake agent's response to `deltas N`.
 fn deltas(count: u64) -> String {
     (0..count).map(|number| format!("d{number} ")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_is_cut_a_hundred_times_misses_no_character() {
+async fn client_cut_a_hundred_times_misses_nothing() {
     const CUTS: u32 = 100;
     const LENGTH: u64 = 8_000;
     let home = TestHome::new();
@@ -49,7 +49,7 @@ async fn a_client_that_is_cut_a_hundred_times_misses_no_character() {
         driver.send_message(&chat, &format!("deltas {LENGTH}")).await;
         streams += 1;
         loop {
-            // In the middle of a stream, at its end, or before it has begun.
+            // In the middle of a stream, at its end, or before its start.
             for _ in 0..dice.between(0, 400) {
                 if client.state.turns.len() == streams {
                     break;
@@ -64,7 +64,7 @@ async fn a_client_that_is_cut_a_hundred_times_misses_no_character() {
             assert_eq!(client.reconnect(&host.url()).await, ResyncKind::Replay, "the recent past is held");
         }
         client.receive_turns(streams).await;
-        // The driver hears the chat too, and must not be the one that stalls.
+        // The sending client is subscribed too, and must not be the one that stalls.
         driver.wait_for_action("chat/turnComplete").await;
         assert!(client.text() == deltas(LENGTH), "a character is lost or doubled in stream {streams}");
         client.assert_state_matches_host().await;
@@ -72,7 +72,7 @@ async fn a_client_that_is_cut_a_hundred_times_misses_no_character() {
     host.stop().await;
 }
 
-/// A host, a chat that says a word every few milliseconds, and a client that reads it.
+/// Host, a chat that streams a word every few milliseconds, and a client that reads it.
 struct StreamingHost {
     home: TestHome,
     host: HostProcess,
@@ -91,7 +91,7 @@ impl StreamingHost {
         Self { home, host, driver, client, chat }
     }
 
-    /// Begins a turn without an end and hears so many actions of it.
+    /// Starts a turn without an end and receives this many actions of it.
     async fn stream(&mut self, actions: u64) {
         self.driver.send_message(&self.chat, "slow").await;
         while !self.client.is_running() {
@@ -102,7 +102,7 @@ impl StreamingHost {
         }
     }
 
-    /// The connections are gone, and so is the host; another one takes over.
+    /// Drops the connections, stops the host and starts another one.
     async fn restart(&mut self) {
         let tree = self.host.process_tree();
         self.host.wait_for_exit().await;
@@ -112,11 +112,11 @@ impl StreamingHost {
     }
 }
 
-/// A hundred cuts, in several homes at once.
+/// A hundred cuts, in several homes concurrently.
 const HOME_COUNT: u64 = 4;
 const DISCONNECTS_PER_HOME: usize = 25;
 
-/// Does the same in all homes; a seed tells them apart.
+/// Does the same in all homes, each with its own seed.
 async fn in_all_homes<F: Future<Output = ()> + Send + 'static>(mut visit: impl FnMut(u64) -> F) {
     let mut homes: JoinSet<()> = (0..HOME_COUNT).map(&mut visit).collect();
     while let Some(visited) = homes.join_next().await {
@@ -125,7 +125,7 @@ async fn in_all_homes<F: Future<Output = ()> + Send + 'static>(mut visit: impl F
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_comes_back_to_a_restarted_host_a_hundred_times_misses_no_character() {
+async fn reconnect_to_a_restarted_host_a_hundred_times_misses_nothing() {
     in_all_homes(|seed| async move {
         let mut bed = StreamingHost::start().await;
         let mut dice = SeededRandom(500 + seed);
@@ -136,7 +136,7 @@ async fn a_client_that_comes_back_to_a_restarted_host_a_hundred_times_misses_no_
                 bed.client.disconnect();
             }
             bed.host.signal(Signal::SIGTERM);
-            // Whoever is still there hears everything, the end of the turn included.
+            // A connected client receives everything, the end of the turn included.
             while bed.client.raw.is_some() && bed.client.receive().await {}
             let heard = bed.client.text();
             bed.restart().await;
@@ -152,11 +152,11 @@ async fn a_client_that_comes_back_to_a_restarted_host_a_hundred_times_misses_no_
     .await;
 }
 
-/// Streamed output is written at the latest after this time.
+/// Maximum delay until streamed output is written.
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_comes_back_to_a_killed_host_a_hundred_times_misses_only_the_last_moment() {
+async fn reconnect_to_a_killed_host_a_hundred_times_misses_only_recent_output() {
     let watchdog = Arc::new(SchedulingWatchdog::start());
     in_all_homes(|seed| {
         let watchdog = Arc::clone(&watchdog);
@@ -169,7 +169,7 @@ async fn a_client_that_comes_back_to_a_killed_host_a_hundred_times_misses_only_t
                 bed.host.signal(Signal::SIGKILL);
                 while bed.client.receive().await {}
                 let heard = bed.client.text();
-                // A host that gets no processor cannot write either: only time that was there to be used counts.
+                // A host without processor time cannot write: only usable time counts.
                 let is_old = |at: &Instant| watchdog.usable_time(*at, killed) > MAX_WRITE_DELAY;
                 let safe = bed.client.text_progress.iter().rfind(|(at, _)| is_old(at)).map_or(0, |(_, to)| *to);
                 bed.restart().await;
@@ -188,7 +188,7 @@ async fn a_client_that_comes_back_to_a_killed_host_a_hundred_times_misses_only_t
     .await;
 }
 
-/// A number of a process's status, in bytes.
+/// Returns a field of a process's status, in bytes.
 fn memory(pid: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
@@ -197,7 +197,7 @@ fn memory(pid: u32, field: &str) -> u64 {
 
 const MEGABYTE: u64 = 1024 * 1024;
 
-/// A connection whose client holds little: what it does not read stays with the host.
+/// Returns a connection with a small receive buffer: unread data stays in the host.
 async fn narrow(host: &HostProcess) -> RawClient {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
@@ -206,7 +206,7 @@ async fn narrow(host: &HostProcess) -> RawClient {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_stalls_is_cut_off_and_made_whole_and_nobody_else_notices() {
+async fn stalled_reader_is_disconnected_and_resynced_without_affecting_others() {
     const ACTIONS: usize = 60_000;
     const LENGTH: u64 = 10_000;
     let home = TestHome::new();
@@ -218,12 +218,12 @@ async fn a_reader_that_stalls_is_cut_off_and_made_whole_and_nobody_else_notices(
     let mut other = ReconnectingClient::subscribe(&host.url(), &chat).await;
     let before = memory(host.pid, "VmRSS");
     let expected = deltas(LENGTH);
-    // Words that wait together become one action, so that nobody knows how many turns it takes.
+    // Waiting deltas are merged into one action, so the number of turns is not known in advance.
     let (mut actions, mut turns) = (0, 0);
     while actions < ACTIONS {
         turns += 1;
         driver.send_message(&chat, &format!("deltas {LENGTH}")).await;
-        // The driver is subscribed too, and reads.
+        // The sending client is subscribed too, and reads.
         tokio::join!(
             driver.wait_for_action("chat/turnComplete"),
             reader.receive_turns(turns),
@@ -237,7 +237,7 @@ async fn a_reader_that_stalls_is_cut_off_and_made_whole_and_nobody_else_notices(
     reader.assert_state_matches_host().await;
     other.assert_state_matches_host().await;
 
-    // What was on its way arrives; then the connection is over, long before the last turn is.
+    // Data in flight arrives; then the connection ends, long before the last turn does.
     tokio::time::timeout(TEST_TIMEOUT, async { while stalled.receive().await {} })
         .await
         .expect("the reader is cut off");
@@ -248,14 +248,14 @@ async fn a_reader_that_stalls_is_cut_off_and_made_whole_and_nobody_else_notices(
     host.stop().await;
 }
 
-/// A thousand connections need more descriptors than a process usually may have; the host inherits the limit.
+/// A thousand connections need more descriptors than the default limit; the host inherits the limit.
 fn allow_many_descriptors() {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(8_192)), hard).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_subscribers_hear_the_same_under_the_same_numbers() {
+async fn thousand_subscribers_receive_the_same_envelopes_with_the_same_numbers() {
     allow_many_descriptors();
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
@@ -282,7 +282,7 @@ async fn a_thousand_subscribers_hear_the_same_under_the_same_numbers() {
             }
         })
     });
-    // All stay connected until the last has heard everything.
+    // All stay connected until the last one has received everything.
     let mut connected = Vec::new();
     let mut first: Option<Vec<(u64, String)>> = None;
     for listener in listening.collect::<Vec<_>>() {
@@ -297,14 +297,14 @@ async fn a_thousand_subscribers_hear_the_same_under_the_same_numbers() {
     host.stop().await;
 }
 
-/// One client's whole visit.
+/// Runs one client from connect to disconnect.
 async fn visit(url: &str, home: &TestHome) {
     let mut raw = RawClient::connect_and_initialize(url).await;
     let (session, _) = raw.create_session(&home.work()).await;
     raw.call("disposeSession", json!({"channel": session})).await.unwrap();
 }
 
-/// Waits until the host has as few descriptors as it had.
+/// Waits until the host has as few descriptors as before.
 async fn settle(host: &HostProcess, descriptors: usize) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while processes::count_descriptors(host.pid) > descriptors {
@@ -315,7 +315,7 @@ async fn settle(host: &HostProcess, descriptors: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_visits_leave_nothing_behind() {
+async fn thousand_connections_leak_nothing() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let url = host.url();
@@ -332,7 +332,7 @@ async fn a_thousand_visits_leave_nothing_behind() {
     settle(&host, descriptors).await;
     let grown = memory(host.pid, "VmRSS").saturating_sub(before);
     assert!(grown < 20 * MEGABYTE, "a thousand visits left {} kB behind", grown / 1024);
-    // A client that had watched without a word would have been given up on a slow machine.
+    // A client that was silent for this long would have been disconnected on a slow machine.
     let mut last = RawClient::connect_and_initialize(&url).await;
     let list = last.call("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(list["items"], json!([]));

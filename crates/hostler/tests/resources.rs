@@ -1,5 +1,5 @@
-//! Files in the hands of clients, over the real socket of the real binary: in both versions, beside the real agent, and
-//! across a death of the host.
+//! File operations of clients, over the real socket of the real binary: in both versions, beside the real agent,
+//! and across a crash of the host.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -31,7 +31,8 @@ async fn files_are_written_read_and_watched_in_both_versions() {
     let host = home.serve_fake(&[]).await;
     let work = home.work();
     for version in ["1.0.0", "0.9.0"] {
-        // What a client hears while it waits for an answer is lost on it: one writes, the other listens.
+        // A raw client drops messages that arrive while it waits for an answer: one client writes, the other
+        // receives.
         let (mut raw, mut listener) = (speaking(&host, version).await, speaking(&host, version).await);
         raw.create_session(&work).await;
         let file = format!("file://{}/made-{version}", work.display());
@@ -55,7 +56,7 @@ async fn files_are_written_read_and_watched_in_both_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_granted_outlives_the_death_of_the_host() {
+async fn grants_survive_a_crash_of_the_host() {
     let home = TestHome::new();
     home.write_config("[files]\ngrant = 'ask'\n");
     std::fs::create_dir(home.path("elsewhere")).unwrap();
@@ -80,7 +81,7 @@ async fn what_a_person_granted_outlives_the_death_of_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_hears_of_the_file_that_an_agent_writes_and_reads_it() {
+async fn client_is_notified_of_a_file_that_the_agent_writes_and_reads_it() {
     for build in BUILDS {
         let home = TestHome::new();
         let host = home.serve(build).await;

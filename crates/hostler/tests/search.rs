@@ -1,5 +1,5 @@
-//! `hostler sessions search` and `hostler/search`: the real binary, the real agent, the scripted model; what was said here,
-//! and what was said in conversations that this host has not led.
+//! `hostler sessions search` and `hostler/search`: the real binary, the real agent, the scripted model; sessions of
+//! this host, and external ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -8,7 +8,7 @@ use common::{BUILDS, TestHome, run_to_end, text};
 use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 
-/// Runs a command that must end with an exit code: stdout and stderr.
+/// Runs a command that must end with an exit code; returns stdout and stderr.
 async fn expect(code: i32, home: &TestHome, build: &str, args: &[&str]) -> (String, String) {
     let mut command = home.hostler_command(args);
     command.env("HOSTLER_UPSTREAM", "scripted").env("HOSTLER_CLAUDE", build);
@@ -18,7 +18,7 @@ async fn expect(code: i32, home: &TestHome, build: &str, args: &[&str]) -> (Stri
     (out, err)
 }
 
-/// The same agent with the same records, led by a host that this one knows nothing of.
+/// Runs a prompt on another host with the same agent directory.
 async fn run_elsewhere(home: &TestHome, build: &str, prompt: &str) {
     let mut command = home.hostler_command(&["run", prompt]);
     command.env("XDG_STATE_HOME", home.path("elsewhere"));
@@ -27,7 +27,7 @@ async fn run_elsewhere(home: &TestHome, build: &str, prompt: &str) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// What is found, as JSON, a line each.
+/// Returns the results as JSON, one per line.
 async fn found(home: &TestHome, build: &str, args: &[&str]) -> Vec<Value> {
     let (out, _) = expect(0, home, build, &[&["sessions", "search", "--json"], args].concat()).await;
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -39,7 +39,7 @@ async fn nothing(home: &TestHome, build: &str, args: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_here_and_elsewhere_is_found_by_commands() {
+async fn search_command_finds_own_and_external_sessions() {
     for build in BUILDS {
         let home = TestHome::new();
         run_elsewhere(&home, build, "!say the quinces of foo_bar are ripe").await;
@@ -67,7 +67,7 @@ async fn what_was_said_here_and_elsewhere_is_found_by_commands() {
         let (out, _) = expect(0, &home, build, &["sessions", "search", "pears"]).await;
         let id = here[0]["session"].as_str().unwrap().strip_prefix("claude:/").unwrap().to_owned();
         assert!(out.contains("the pears are green") && out.contains(&format!("hostler sessions show {id}")), "{out}");
-        // One that was led here, and one that was never opened.
+        // A session of this host, and an external one that was never opened.
         let other = elsewhere[0]["session"].as_str().unwrap().strip_prefix("claude:/").unwrap();
         for (id, word) in [(id.as_str(), "pears"), (other, "quinces")] {
             expect(0, &home, build, &["sessions", "delete", "--yes", id]).await;
@@ -77,7 +77,7 @@ async fn what_was_said_here_and_elsewhere_is_found_by_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn turns_are_found_by_the_tools_and_files_that_they_used() {
+async fn search_finds_turns_by_tool_and_file() {
     for build in BUILDS {
         let home = TestHome::new();
         let file = home.work().join("notes.txt");
@@ -97,7 +97,7 @@ async fn turns_are_found_by_the_tools_and_files_that_they_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_list_hides_is_found_on_demand_and_can_be_opened() {
+async fn search_all_finds_unlisted_sessions_which_can_be_opened() {
     for build in BUILDS {
         let home = TestHome::new();
         home.write_config("show-external-sessions = \"none\"");
@@ -109,7 +109,7 @@ async fn what_the_list_hides_is_found_on_demand_and_can_be_opened() {
         let hidden = found(&home, build, &["--all", "ripe"]).await;
         assert!(hidden.len() == 2 && hidden.iter().all(|item| item["listed"] == false), "{hidden:?}");
 
-        // As the search says how.
+        // With the command that the search prints.
         let show = out.lines().find_map(|line| line.trim().strip_prefix("hostler ")).unwrap();
         let (shown, _) = expect(0, &home, build, &show.split(' ').collect::<Vec<_>>()).await;
         assert!(shown.contains("the quinces are ripe"), "{shown}");
@@ -121,7 +121,7 @@ async fn what_the_list_hides_is_found_on_demand_and_can_be_opened() {
     }
 }
 
-/// A turn to its end; answers its session.
+/// Runs a turn to its end; returns its session.
 async fn said(raw: &mut RawClient, home: &TestHome, text: &str) -> String {
     let (session, chat) = raw.create_session(&home.work()).await;
     raw.send_message(&chat, text).await;
@@ -138,7 +138,7 @@ fn sessions(answer: &Value) -> Vec<&str> {
     answer["items"].as_array().unwrap().iter().map(|item| item["session"].as_str().unwrap()).collect()
 }
 
-/// A turn's row is written a moment after its end was heard.
+/// A turn's row is written a moment after its end is published.
 async fn until_found(raw: &mut RawClient, query: &str, count: usize) -> Value {
     loop {
         let answer = ask(raw, json!({"query": query, "wait": true})).await.unwrap();
@@ -149,7 +149,7 @@ async fn until_found(raw: &mut RawClient, query: &str, count: usize) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_find_what_was_said_page_by_page_until_it_is_deleted() {
+async fn search_pages_results_and_omits_deleted_sessions() {
     for build in BUILDS {
         let home = TestHome::new();
         run_elsewhere(&home, build, "!say the quinces are ripe").await;
@@ -185,7 +185,7 @@ async fn clients_find_what_was_said_page_by_page_until_it_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_looked_for_is_refused_with_a_sentence_and_odd_queries_are_none() {
+async fn invalid_search_params_are_rejected_and_unusual_queries_find_nothing() {
     let home = TestHome::new();
     let host = home.serve(BUILDS[0]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;

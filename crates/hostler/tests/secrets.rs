@@ -1,4 +1,4 @@
-//! Secrets are planted, everything that can be done is done, and then every place is searched.
+//! Plants secrets, exercises all features, and then searches every place for them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -15,26 +15,26 @@ use rustix::thread::{CapabilitySet, capabilities, remove_capability_from_boundin
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The texts that must not be where they do not belong.
+/// Texts that must not appear in other places.
 struct Secrets {
-    /// The upstream's key.
+    /// Key of the upstream.
     key: String,
-    /// What clients show to the host.
+    /// Token of the host.
     token: String,
-    /// What the agent shows to the gateway.
+    /// Bearer of the agent.
     bearer: String,
-    /// What the user wrote: private, but the host has to keep it.
+    /// Text of the user: private, but stored by the host.
     prompt: String,
 }
 
 impl Secrets {
-    /// Nothing of it may be in a log or in a program's output.
+    /// Asserts that a log or output contains none of them.
     fn are_not_in(&self, place: &str, text: &[u8]) {
         self.credentials_are_not_in(place, text);
         assert!(!contains(text, &self.prompt), "the user's words are in {place}: {}", around(text, &self.prompt));
     }
 
-    /// Journals and transcripts hold the user's words, but no credential.
+    /// Asserts that a journal or transcript contains no credential; the user's text is allowed.
     fn credentials_are_not_in(&self, place: &str, text: &[u8]) {
         for (what, secret) in [("upstream's key", &self.key), ("token", &self.token), ("bearer", &self.bearer)] {
             assert!(!contains(text, secret), "the {what} is in {place}: {}", around(text, secret));
@@ -58,7 +58,7 @@ impl Secrets {
         assert!(prompts >= 2, "the search finds what is there: journal and transcript hold the user's words");
     }
 
-    /// The agent alone has its bearer, in its environment alone.
+    /// Asserts that the bearer is in the agent's environment only.
     fn are_not_in_processes(&self, host: &HostProcess) {
         let agent = host.only_agent().pid;
         let tree = processes::descendants(host.pid);
@@ -89,7 +89,7 @@ fn around(text: &[u8], secret: &str) -> String {
     format!("…{}SECRET{after}…", before.into_iter().rev().collect::<String>())
 }
 
-/// A turn of the plain kind, and one for every way in which the upstream can quote the key.
+/// Runs a plain turn, and one for every way in which the upstream can quote the key.
 async fn talk(peer: &mut TestClient, uris: &SessionUris, prompt: &str) {
     let answer = peer.send_and_wait(&uris.chat, &format!("please repeat: {prompt}")).await;
     assert!(answer.contains(prompt), "{answer}");
@@ -99,7 +99,7 @@ async fn talk(peer: &mut TestClient, uris: &SessionUris, prompt: &str) {
         let envelopes = peer.wait_for(&uris.chat, is_turn_end).await;
         let StateAction::ChatError(_) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
     }
-    // In the middle of a stream an error is an event; how the agent goes on from there is its own business.
+    // In the middle of a stream an error is an event; the agent decides how to continue.
     peer.send_message(&uris.chat, &format!("!say I was about to\n!error 400 when {KEY_PLACEHOLDER} came, {prompt}."))
         .await;
     peer.wait_for(&uris.chat, is_turn_end).await;
@@ -107,7 +107,7 @@ async fn talk(peer: &mut TestClient, uris: &SessionUris, prompt: &str) {
     assert!(answer.contains("well again"), "{answer}");
 }
 
-/// Everything that a client can see.
+/// Returns everything that a client can see.
 async fn seen(peer: &TestClient, uris: &SessionUris) -> String {
     let mut all = format!("{:?}", peer.received);
     for channel in ["ahp-root://", &uris.session, &uris.chat] {
@@ -121,7 +121,7 @@ async fn planted(variable: &str) {
     for build in BUILDS {
         let upstream = ScriptedUpstreamServer::start().await;
         let home = TestHome::new();
-        // The agent tries again for minutes unless it is told otherwise; once is enough to see how that looks.
+        // The agent retries for minutes by default; one retry is enough here.
         home.write_config("[agent.env]\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n");
         let key = format!("sk-planted-{}", Uuid::new_v4());
         let prompt = format!("my-own-words-{}", Uuid::new_v4());
@@ -149,7 +149,7 @@ async fn planted(variable: &str) {
         assert!(seen.contains("[redacted]"), "{build}: the upstream did quote the key");
         secrets.credentials_are_not_in("what clients see", seen.as_bytes());
 
-        // Other commands, on this host and on one of their own.
+        // Other commands, on this host and on a host of their own.
         let private = home.path("private");
         let of_this_host = home.path("state");
         for (state, args, code) in [
@@ -180,17 +180,17 @@ async fn planted(variable: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_own_variable_for_the_key_reaches_the_upstream_and_nobody_else() {
+async fn key_from_hostler_variable_reaches_only_the_upstream() {
     planted("HOSTLER_UPSTREAM_KEY").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_providers_usual_variable_for_the_key_reaches_the_upstream_and_nobody_else() {
+async fn key_from_provider_variable_reaches_only_the_upstream() {
     planted("ANTHROPIC_API_KEY").await;
 }
 
-/// Who may trace every process can read everything, whatever a process hides. This thread and what it starts give that
-/// right up; an ordinary user has none to give.
+/// A process that may trace others can read everything. This thread and its children give up that capability; an
+/// ordinary user has none.
 fn give_up_tracing() {
     let mut own = capabilities(None).unwrap();
     for right in [CapabilitySet::SYS_PTRACE, CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN] {
@@ -203,9 +203,9 @@ fn give_up_tracing() {
     set_capabilities(None, own).unwrap();
 }
 
-// One thread: rights are a thread's own, and this one starts the host.
+// Single-threaded: capabilities belong to a thread, and this one starts the host.
 #[tokio::test(flavor = "current_thread")]
-async fn the_hosts_environment_cannot_be_read_by_other_programs_of_the_same_user() {
+async fn host_environment_is_not_readable_by_other_programs_of_the_user() {
     give_up_tracing();
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
@@ -222,9 +222,9 @@ async fn the_hosts_environment_cannot_be_read_by_other_programs_of_the_same_user
     host.stop().await;
 }
 
-// One thread: rights are a thread's own, and this one starts the command.
+// Single-threaded: capabilities belong to a thread, and this one starts the command.
 #[tokio::test(flavor = "current_thread")]
-async fn a_client_commands_environment_cannot_be_read_by_other_programs_of_the_same_user() {
+async fn client_command_environment_is_not_readable_by_other_programs_of_the_user() {
     give_up_tracing();
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;

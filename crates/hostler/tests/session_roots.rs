@@ -1,4 +1,5 @@
-//! Where sessions may work, on the real binary: `session-roots`, the host's own directories, and `files.grant = never` as a boundary.
+//! Where sessions may work, on the real binary: `session-roots`, the host's own directories, and `files.grant =
+//! never` as a boundary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -15,7 +16,7 @@ fn uri(path: impl AsRef<Path>) -> String {
     format!("file://{}", path.as_ref().display())
 }
 
-/// Creates a session in these directories; answers its URI.
+/// Creates a session in these directories; returns its URI.
 async fn create(raw: &mut RawClient, directories: &[String]) -> Result<String, String> {
     let session = format!("claude:/{}", Uuid::new_v4());
     let params = json!({"channel": session, "workingDirectories": directories});
@@ -33,7 +34,7 @@ fn code(answer: Result<Value, Value>) -> i64 {
 }
 
 #[tokio::test]
-async fn sessions_work_within_the_roots_and_the_error_names_the_setting() {
+async fn sessions_outside_the_roots_are_rejected_with_the_setting_name() {
     let home = TestHome::new();
     let (work, elsewhere) = (home.work(), home.path("elsewhere"));
     std::fs::create_dir_all(work.join("deep")).unwrap();
@@ -59,7 +60,7 @@ async fn sessions_work_within_the_roots_and_the_error_names_the_setting() {
         "the first root, as home is none"
     );
 
-    // Nor is one added later.
+    // None can be added later either.
     let action = json!({"type": "session/workingDirectorySet", "directory": uri(&elsewhere)});
     let params = json!({"channel": session, "clientSeq": 1, "action": action});
     raw.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
@@ -71,7 +72,7 @@ async fn sessions_work_within_the_roots_and_the_error_names_the_setting() {
     };
     assert!(refused["params"]["rejectionReason"].as_str().unwrap().contains("`session-roots`"), "{refused}");
 
-    // With both settings nothing outside is reached: this is a boundary.
+    // With both settings nothing outside is reachable: this is a boundary.
     let outside = uri(elsewhere.join("file"));
     let through = uri(work.join("out/file"));
     for file in [&outside, &through] {
@@ -89,7 +90,7 @@ async fn sessions_work_within_the_roots_and_the_error_names_the_setting() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_older_than_the_setting_starts_no_agent_and_opens_no_files() {
+async fn older_session_outside_the_roots_starts_no_agent_and_reads_no_files() {
     let home = TestHome::new();
     let elsewhere = home.path("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
@@ -120,7 +121,7 @@ async fn a_session_that_is_older_than_the_setting_starts_no_agent_and_opens_no_f
 }
 
 #[tokio::test]
-async fn the_hosts_own_directories_are_nobodys_wherever_a_session_works() {
+async fn host_directories_are_unreachable_from_every_session() {
     let home = TestHome::new();
     home.write_config("# nothing yet\n");
     let host = home.serve_fake(&[("XDG_CACHE_HOME", home.path("cache").to_str().unwrap())]).await;
@@ -137,7 +138,7 @@ async fn the_hosts_own_directories_are_nobodys_wherever_a_session_works() {
         assert!(create(&mut raw, &[uri(&link)]).await.unwrap_err().contains("belongs to the host itself"));
     }
 
-    // A session at the top reaches all that is above them, and nothing in them.
+    // A session at `/` reaches the parents of these directories, and nothing in them.
     create(&mut raw, &[uri("/")]).await.unwrap();
     std::fs::write(home.path("cache/hostler/file"), "own").unwrap();
     let listed = raw.call("resourceList", json!({"uri": uri(home.root())})).await.unwrap();
@@ -170,9 +171,9 @@ async fn the_hosts_own_directories_are_nobodys_wherever_a_session_works() {
     host.stop().await;
 }
 
-/// A configuration that is not there yet is not made by a client either: the next start would follow it.
+/// A client cannot create a missing configuration file either: the next start would use it.
 #[tokio::test]
-async fn a_client_makes_no_configuration_for_the_host() {
+async fn client_cannot_create_the_hosts_configuration() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;

@@ -1,5 +1,5 @@
-//! `hostler sessions` and `hostler run --session` as people and scripts use them: the real binary, the real agent, the
-//! scripted model; beside a running host and without one.
+//! `hostler sessions` and `hostler run --session` as people and scripts use them: the real binary, the real agent,
+//! the scripted model; with and without a running host.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -16,7 +16,7 @@ use common::{TEST_TIMEOUT, TestHome, run_to_end, text};
 use hostler_gateway::{ScriptedUpstream, Upstream as _, UpstreamRequest, UpstreamResponseBody};
 use serde_json::Value;
 
-/// Runs a command that must end with an exit code: stdout and stderr.
+/// Runs a command that must end with an exit code; returns stdout and stderr.
 async fn expect(code: i32, home: &TestHome, args: &[&str]) -> (String, String) {
     let mut command = home.hostler_command(args);
     command.env("HOSTLER_UPSTREAM", "scripted").env("HOSTLER_CLAUDE", "native");
@@ -31,7 +31,7 @@ async fn listed(home: &TestHome, more: &[&str]) -> Vec<Value> {
     serde_json::from_str(&out).unwrap()
 }
 
-/// The list as soon as it is as it must become: a running host tells its list of changes a moment later.
+/// Waits until the list matches: a running host updates its list a moment later.
 async fn until_listed(home: &TestHome, more: &[&str], wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let wait = async {
         loop {
@@ -57,7 +57,7 @@ fn id(session: &Value) -> String {
     session["resource"].as_str().unwrap().strip_prefix("claude:/").unwrap().to_owned()
 }
 
-/// The life of a session, every step a command of its own.
+/// Runs the life cycle of a session, every step as a separate command.
 async fn a_whole_life(home: &TestHome) {
     assert!(listed(home, &["--all"]).await.is_empty());
     expect(0, home, &["run", "!say the first answer"]).await;
@@ -103,7 +103,7 @@ async fn a_whole_life(home: &TestHome) {
 }
 
 #[tokio::test]
-async fn sessions_are_kept_from_one_command_to_the_next_without_a_running_host() {
+async fn sessions_persist_between_commands_without_a_running_host() {
     let home = TestHome::new();
     a_whole_life(&home).await;
     assert!(!home.path("state").join("hostler").join("endpoint.json").exists());
@@ -111,7 +111,7 @@ async fn sessions_are_kept_from_one_command_to_the_next_without_a_running_host()
 }
 
 #[tokio::test]
-async fn sessions_are_those_of_the_host_that_runs() {
+async fn commands_use_the_sessions_of_the_running_host() {
     let home = TestHome::new();
     let host = home.serve("native").await;
     a_whole_life(&home).await;
@@ -119,10 +119,10 @@ async fn sessions_are_those_of_the_host_that_runs() {
     host.stop().await;
 }
 
-/// What the model was asked, as it came.
+/// Received model requests.
 type ReceivedRequests = Arc<Mutex<Vec<String>>>;
 
-/// An upstream that plays scripts and remembers what it was asked.
+/// Starts an upstream that plays scripts and records its requests.
 async fn upstream() -> (String, ReceivedRequests, ScriptedServerTask) {
     async fn messages(State(asked): State<ReceivedRequests>, body: Bytes) -> Response {
         asked.lock().unwrap().push(text(&body));
@@ -145,7 +145,7 @@ async fn upstream() -> (String, ReceivedRequests, ScriptedServerTask) {
     (url, asked, ScriptedServerTask(task))
 }
 
-/// A running server. It ends with its value.
+/// Running server. It ends with its value.
 struct ScriptedServerTask(tokio::task::JoinHandle<()>);
 
 impl Drop for ScriptedServerTask {
@@ -155,7 +155,7 @@ impl Drop for ScriptedServerTask {
 }
 
 #[tokio::test]
-async fn a_continued_conversation_remembers_what_was_said_before() {
+async fn continued_conversation_keeps_its_context() {
     let home = TestHome::new();
     let (url, asked, _server) = upstream().await;
     let run = async |args: &[&str]| {

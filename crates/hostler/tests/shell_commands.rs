@@ -1,4 +1,4 @@
-//! Commands of people: the real binary runs them under a supervisor, and nothing of them is left.
+//! Shell commands of people: the real binary runs them under a supervisor, and no process of them remains.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -7,14 +7,14 @@ use common::{HostProcess, TEST_TIMEOUT, TestHome};
 use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 
-/// People may run commands on it.
+/// Enables commands of people.
 const COMMANDS_ENABLED: (&str, &str) = ("HOSTLER_NO_COMMANDS", "false");
 
 async fn client(host: &HostProcess) -> RawClient {
     RawClient::connect_and_initialize(&host.url()).await
 }
 
-/// What the call of the last turn printed, and how it ended.
+/// Returns output and exit of the last turn's call.
 async fn run(raw: &mut RawClient, chat: &str, line: &str) -> Value {
     raw.send_message(chat, line).await;
     let (_, over) = raw.wait_for_action("chat/toolCallComplete").await;
@@ -23,7 +23,7 @@ async fn run(raw: &mut RawClient, chat: &str, line: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_command_runs_in_the_users_environment_without_the_hosts_secrets() {
+async fn command_runs_with_the_users_environment_without_host_secrets() {
     let home = TestHome::new();
     let host =
         home.serve_fake(&[COMMANDS_ENABLED, ("HOSTLER_UPSTREAM_KEY", "planted-key"), ("ORDINARY", "value")]).await;
@@ -36,7 +36,7 @@ async fn a_command_runs_in_the_users_environment_without_the_hosts_secrets() {
     assert!(!printed.contains("planted-key") && !printed.contains("HOSTLER_"), "{printed}");
     assert_eq!(result["structuredContent"]["exitCode"], 5);
     assert!(host.agents().is_empty(), "no agent was started");
-    // What it leaves in the background ends with it.
+    // Its background processes end with it.
     let result = run(&mut raw, &chat, "!setsid sleep 4242 & echo left").await;
     assert_eq!(result["content"][0]["text"], "left\n");
     assert_eq!(host.process_tree(), [] as [u32; 0]);
@@ -44,7 +44,7 @@ async fn a_command_runs_in_the_users_environment_without_the_hosts_secrets() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_whole_tree_of_a_command() {
+async fn cancel_ends_the_whole_process_tree_of_a_command() {
     let home = TestHome::new();
     let host = home.serve_fake(&[COMMANDS_ENABLED]).await;
     let mut raw = client(&host).await;
@@ -71,7 +71,7 @@ async fn a_cancel_ends_the_whole_tree_of_a_command() {
 }
 
 #[tokio::test]
-async fn scripts_are_for_the_scripted_model_and_other_commands_for_the_shell() {
+async fn model_scripts_go_to_the_model_and_other_commands_to_the_shell() {
     let home = TestHome::new();
     let host = home.serve_with(&["--upstream", "scripted", "--claude", "native"], &[COMMANDS_ENABLED]).await;
     let mut raw = client(&host).await;

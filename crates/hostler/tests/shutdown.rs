@@ -1,4 +1,4 @@
-//! Nothing outlives its reason: no agent, no child that it left behind, no lock, however the end comes.
+//! No agent, orphaned child or lock outlives its session or host, however the end comes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -20,13 +20,13 @@ use tokio::io::AsyncWriteExt as _;
 /// What the agent is doing when the end comes.
 #[derive(Debug, Clone, Copy)]
 enum AgentWork {
-    /// The fake agent, with the words of a prompt.
+    /// The fake agent, with a prompt.
     Fake(&'static str),
-    /// A build of the real agent.
+    /// Build of the real agent.
     Real(&'static str),
 }
 
-/// Alone; with a child that called setsid; and both deaf to everything but SIGKILL.
+/// Alone; with a child that called setsid; and both ignoring everything but SIGKILL.
 const FAKE_AGENT_WORK: [AgentWork; 3] =
     [AgentWork::Fake("hang"), AgentWork::Fake("fork hang"), AgentWork::Fake("fork stubborn hang")];
 
@@ -47,7 +47,7 @@ impl AgentWork {
         }
     }
 
-    /// The text that has streamed before the end.
+    /// Text that has streamed before the end.
     fn streamed_text(self) -> &'static str {
         match self {
             Self::Fake(_) => "hanging",
@@ -64,12 +64,12 @@ impl AgentWork {
     }
 }
 
-/// Where the fake agent writes which children it has left behind.
+/// File in which the fake agent lists its orphaned children.
 fn children_file(home: &TestHome) -> PathBuf {
     home.path("children")
 }
 
-/// A turn in its middle: some text has streamed, and there will be no more.
+/// Running turn: some text has streamed, and no more follows.
 struct InterruptedTurn {
     work: AgentWork,
     home: TestHome,
@@ -103,14 +103,14 @@ impl InterruptedTurn {
         Self { work, home, host, peer, uris, turn, tree }
     }
 
-    /// Five seconds later.
+    /// Asserts this five seconds later.
     async fn assert_nothing_left(&self) {
         let left = processes::wait_for_exit(&self.tree).await;
         assert!(left.is_empty(), "{:?}: {left:#?}", self.work);
         assert_eq!(self.home.locks(), Vec::<PathBuf>::new(), "{:?}", self.work);
     }
 
-    /// The agent itself; a child that it left behind has the same parent now.
+    /// Returns the agent itself; an orphaned child has the same parent.
     fn agent(&self) -> u32 {
         let agents = self.host.agents();
         let mut agents = agents.iter().filter(|process| process.command.contains("--output-format"));
@@ -134,14 +134,14 @@ impl InterruptedTurn {
     }
 }
 
-/// The chat works: its agent answers, and knows the conversation.
+/// Asserts that the chat works: its agent answers, and knows the conversation.
 async fn goes_on(peer: &mut TestClient, chat: &str, work: AgentWork) {
     peer.send_message(chat, "and now?").await;
     let envelopes = peer.wait_for_turn_end(chat).await;
     assert!(collect_text(&envelopes).contains("and now?"), "{work:?}: {:#?}", envelopes.last());
 }
 
-/// The text of a turn, and the type of the error that it ended with.
+/// Returns the text of a turn, and the type of its error.
 fn content(turn: &Turn) -> (String, Option<String>) {
     let (mut text, mut error) = (String::new(), None);
     for part in &turn.response_parts {
@@ -157,7 +157,7 @@ fn content(turn: &Turn) -> (String, Option<String>) {
 // ── One session ends, the host goes on ────────────────────────────────────────────────────────────────────────────────
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disposed_session_leaves_nothing_and_the_host_goes_on() {
+async fn disposed_session_leaves_no_processes_and_the_host_continues() {
     for work in FAKE_AGENT_WORK {
         let mut scene = InterruptedTurn::begin(work).await;
         scene.peer.dispose_session(&scene.uris.session).await;
@@ -170,7 +170,7 @@ async fn a_disposed_session_leaves_nothing_and_the_host_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_agent_stays_only_if_it_obeys() {
+async fn cancelled_agent_is_kept_only_if_it_reacts() {
     for work in FAKE_AGENT_WORK {
         let mut scene = InterruptedTurn::begin(work).await;
         let agent = scene.agent();
@@ -180,7 +180,7 @@ async fn a_cancelled_agent_stays_only_if_it_obeys() {
             scene.assert_nothing_left().await;
         }
         goes_on(&mut scene.peer, &scene.uris.chat, work).await;
-        // What the agent has left running in the background is its own business for as long as it lives.
+        // Background processes of the agent continue while the agent lives.
         assert_eq!(scene.agent() == agent, !work.is_stubborn(), "{work:?}");
         let chat = scene.peer.chat_state(&scene.uris.chat).await;
         assert_eq!(chat.turns[0].state, TurnState::Cancelled, "{work:?}");
@@ -192,7 +192,7 @@ async fn a_cancelled_agent_stays_only_if_it_obeys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_right_after_the_cancel_of_a_deaf_agent_waits_for_the_next_one() {
+async fn message_after_cancelling_an_unresponsive_agent_waits_for_a_new_agent() {
     let mut scene = InterruptedTurn::begin(AgentWork::Fake("fork stubborn hang")).await;
     scene.peer.cancel_turn(&scene.uris.chat, &scene.turn).await;
     scene.hears_the_turn_cancelled().await;
@@ -216,14 +216,14 @@ async fn supervisor_killed(work: AgentWork) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_supervisor_leaves_nothing_and_the_next_message_starts_another() {
+async fn killed_supervisor_leaves_no_processes_and_the_next_message_starts_another() {
     for work in FAKE_AGENT_WORK {
         supervisor_killed(work).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_supervisor_takes_the_real_agent_with_it() {
+async fn killed_supervisor_ends_the_real_agent() {
     for work in REAL_AGENT_WORK {
         supervisor_killed(work).await;
     }
@@ -233,7 +233,7 @@ async fn a_killed_supervisor_takes_the_real_agent_with_it() {
 
 async fn host_killed(work: AgentWork) {
     let mut scene = InterruptedTurn::begin(work).await;
-    // What streamed before another message was accepted is as safe as that acceptance.
+    // Output that streamed before another message was accepted is as durable as that message.
     let other = scene.peer.create_session(&scene.home.work()).await;
     scene.peer.send_and_wait(&other.chat, "hi").await;
     scene.tree = scene.host.process_tree();
@@ -262,22 +262,22 @@ async fn host_killed(work: AgentWork) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_host_leaves_nothing_but_what_it_acknowledged() {
+async fn killed_host_leaves_no_processes_and_keeps_acknowledged_changes() {
     for work in FAKE_AGENT_WORK {
         host_killed(work).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_host_takes_the_real_agent_with_it() {
+async fn killed_host_ends_the_real_agent() {
     for work in REAL_AGENT_WORK {
         host_killed(work).await;
     }
 }
 
-/// The new host does not wait for the old agents, but the conversation does.
+/// The new host does not wait for the old agents at its start, but the conversation does.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_to_a_host_that_was_just_restarted_waits_for_the_dying_agent() {
+async fn message_after_a_restart_waits_for_the_old_agent_to_end() {
     let scene = InterruptedTurn::begin(AgentWork::Fake("fork stubborn hang")).await;
     let mut old = scene.host;
     old.signal(Signal::SIGKILL);
@@ -307,7 +307,7 @@ async fn host_terminated(work: AgentWork) {
     host.stop().await;
 }
 
-/// The client hears of it while it is still connected, and the host says that all went well.
+/// The connected client receives the end of the turn, and the host exits successfully.
 async fn stopped_well(scene: &mut InterruptedTurn) {
     scene.hears_the_turn_cancelled().await;
     let status = scene.host.wait_for_exit().await;
@@ -316,7 +316,7 @@ async fn stopped_well(scene: &mut InterruptedTurn) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sigterm_ends_turns_as_cancelled_and_leaves_nothing() {
+async fn sigterm_ends_turns_as_cancelled_and_leaves_no_processes() {
     for work in FAKE_AGENT_WORK {
         host_terminated(work).await;
     }
@@ -330,9 +330,9 @@ async fn sigterm_ends_the_real_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_sigterm_does_not_wait_for_the_agents() {
+async fn second_sigterm_does_not_wait_for_the_agents() {
     let mut scene = InterruptedTurn::begin(AgentWork::Fake("fork hang")).await;
-    // A supervisor that does nothing makes the shutdown wait as long as it ever will.
+    // A stopped supervisor makes the shutdown take its maximum time.
     let frozen = StoppedProcess::freeze(scene.supervisor());
     scene.host.signal(Signal::SIGTERM);
     scene.hears_the_turn_cancelled().await;
@@ -342,7 +342,7 @@ async fn a_second_sigterm_does_not_wait_for_the_agents() {
     scene.assert_nothing_left().await;
 }
 
-/// A process that does not run as long as this value lives.
+/// Process that is stopped as long as this value lives.
 struct StoppedProcess(Pid);
 
 impl StoppedProcess {
@@ -359,7 +359,7 @@ impl Drop for StoppedProcess {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_stdin_is_a_reason_to_stop_if_the_parent_wants_it() {
+async fn stdin_end_stops_the_host_with_the_flag() {
     let work = AgentWork::Fake("fork hang");
     let home = TestHome::new();
     let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
@@ -378,7 +378,7 @@ async fn the_end_of_stdin_is_a_reason_to_stop_if_the_parent_wants_it() {
 // ── A client goes away ────────────────────────────────────────────────────────────────────────────────────────────────
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_outlives_the_only_client_and_another_sees_its_end() {
+async fn turn_continues_without_clients_and_a_later_client_sees_its_end() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let cable = CuttableConnection::to(&host).await;

@@ -33,7 +33,7 @@ async fn serve_fake(home: &TestHome, github: &GitHubMock, env: &[(&str, &str)]) 
     serve(home, github, agent.to_str().unwrap(), env).await
 }
 
-/// What the host's state asks clients to sign in to.
+/// Returns the resources that the host's state asks clients to sign in to.
 async fn asked_for(peer: &TestClient) -> Vec<String> {
     let SnapshotState::Root(root) = peer.subscribe_snapshot(ROOT).await else { panic!("the root's state") };
     resources(&root.agents)
@@ -52,7 +52,7 @@ async fn until_asked_for(peer: &mut TestClient, count: usize) {
     .await;
 }
 
-/// Waits until a sign-in is told to be over.
+/// Waits until a sign-in is reported as expired.
 async fn until_over(peer: &mut TestClient, resource: &str) {
     loop {
         if let SubscriptionEvent::AuthRequired(required) = peer.next_event().await.event {
@@ -75,7 +75,7 @@ async fn sign_in(peer: &TestClient, resource: &str, token: &str, seconds: Option
     })
 }
 
-/// The error of the turn that a message starts.
+/// Returns the error of the turn that a message starts.
 async fn failure(peer: &mut TestClient, chat: &str, message: &str) -> (String, String) {
     peer.send_message(chat, message).await;
     let envelopes = peer.wait_for_turn_end(chat).await;
@@ -86,7 +86,7 @@ async fn failure(peer: &mut TestClient, chat: &str, message: &str) -> (String, S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_signs_in_and_both_builds_work_until_the_token_is_over_and_again_with_the_next() {
+async fn sign_in_works_with_both_builds_until_the_token_expires_and_after_renewal() {
     for build in BUILDS {
         let home = TestHome::new();
         let github = GitHubMock::start(&[FIRST, SECOND]).await;
@@ -102,7 +102,7 @@ async fn a_client_signs_in_and_both_builds_work_until_the_token_is_over_and_agai
         assert!(github.model_request_tokens().iter().all(|token| token == FIRST), "{build}");
         let agent = host.only_agent().pid;
 
-        // GitHub takes the token back in the middle of the session: the turn says what to do.
+        // GitHub revokes the token during the session: the turn's error explains what to do.
         github.revoke(FIRST);
         let (kind, message) = failure(&mut peer, &uris.chat, "are you there").await;
         assert_eq!(kind, "auth", "{build}: {message}");
@@ -138,7 +138,7 @@ async fn a_client_signs_in_and_both_builds_work_until_the_token_is_over_and_agai
 }
 
 #[tokio::test]
-async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
+async fn session_creation_without_a_sign_in_fails_and_names_the_resource() {
     let home = TestHome::new();
     let github = GitHubMock::start(&[FIRST]).await;
     let host = serve_fake(&home, &github, &[]).await;
@@ -176,7 +176,7 @@ async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
     assert_eq!(raw.call("authenticate", params).await, Ok(json!({})));
     assert_eq!(raw.call("createSession", session).await, Ok(Value::Null));
 
-    // The command line needs a sign-in like everybody else, and says so.
+    // The command line needs a sign-in like every client, and reports it.
     let nobody = json!({"resource": github.resource(), "token": "", "expiresIn": 0});
     raw.call("authenticate", nobody).await.unwrap();
     let output = run_to_end(home.hostler_command(&["run", "hi"])).await;
@@ -188,32 +188,32 @@ async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
 }
 
 #[tokio::test]
-async fn two_clients_share_a_sign_in_hear_of_its_end_and_either_may_renew_or_take_it_back() {
+async fn clients_share_a_sign_in_and_either_may_renew_or_revoke_it() {
     let home = TestHome::new();
     let github = GitHubMock::start(&[FIRST, SECOND]).await;
     let resource = github.resource();
     let host = serve_fake(&home, &github, &[]).await;
     let (mut one, mut two) = (host.connect().await, host.connect().await);
-    // It is over by itself: both hear it, whoever brought it.
+    // It expires by itself: both clients are notified, whichever one signed in.
     assert_eq!(sign_in(&one, &resource, FIRST, Some(1)).await, Ok(json!({})));
     for peer in [&mut one, &mut two] {
         until_asked_for(peer, 0).await;
         until_asked_for(peer, 1).await;
         until_over(peer, &resource).await;
     }
-    // The other one renews it, and a wrong token of the first does not take that away.
+    // The other client renews it, and an invalid token of the first one does not revoke that.
     assert_eq!(sign_in(&two, &resource, SECOND, None).await, Ok(json!({})));
     assert_eq!(sign_in(&one, &resource, WRONG, None).await, Err(-32007));
     assert_eq!(asked_for(&one).await, Vec::<String>::new());
     let uris = one.create_session(&home.work()).await;
-    // The one that brought it may leave: it was for the host.
+    // The client that signed in may disconnect: the sign-in belongs to the host.
     two.client.shutdown().await;
     assert_eq!(asked_for(&one).await, Vec::<String>::new());
 
     assert_eq!(sign_in(&one, &resource, "", None).await, Ok(json!({})));
     assert_eq!(sign_in(&one, &resource, "", None).await, Ok(json!({})), "twice is once");
     assert_eq!(asked_for(&one).await, [resource.as_str()]);
-    // A session that is there already says at the next message what to do, and nothing was started for it.
+    // An existing session reports the missing sign-in at the next message, and no agent was started for it.
     let (kind, message) = failure(&mut one, &uris.chat, "hi").await;
     assert!(kind == "auth" && message.contains("Sign in"), "{kind} {message}");
     assert!(host.agents().is_empty());
@@ -223,7 +223,7 @@ async fn two_clients_share_a_sign_in_hear_of_its_end_and_either_may_renew_or_tak
 }
 
 #[tokio::test]
-async fn a_host_that_has_its_own_token_asks_for_none_until_it_is_refused() {
+async fn host_with_its_own_token_requests_no_sign_in_until_rejected() {
     let home = TestHome::new();
     let github = GitHubMock::start(&[FIRST, SECOND]).await;
     let resource = github.resource();
@@ -233,7 +233,7 @@ async fn a_host_that_has_its_own_token_asks_for_none_until_it_is_refused() {
     peer.create_session(&home.work()).await;
     host.stop().await;
 
-    // The host looks for the models when the first client has come, and finds out that its token is not good.
+    // The host lists models when the first client connects, and finds that its token is invalid.
     let host = serve_fake(&home, &github, &[("HOSTLER_UPSTREAM_KEY", WRONG)]).await;
     let mut peer = host.connect().await;
     if asked_for(&peer).await.is_empty() {
@@ -247,7 +247,7 @@ async fn a_host_that_has_its_own_token_asks_for_none_until_it_is_refused() {
 }
 
 #[tokio::test]
-async fn with_another_upstream_at_hand_a_sign_in_is_offered_and_not_required() {
+async fn sign_in_is_optional_with_another_upstream() {
     let home = TestHome::new();
     let github = GitHubMock::start(&[FIRST]).await;
     let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
@@ -257,7 +257,7 @@ async fn with_another_upstream_at_hand_a_sign_in_is_offered_and_not_required() {
     assert_eq!(asked_for(&peer).await, [github.resource()]);
     let uris = peer.create_session(&home.work()).await;
     assert!(!peer.send_and_wait(&uris.chat, "hi").await.is_empty());
-    // The models of the other one are there as soon as somebody has signed in to it.
+    // The models of the other upstream appear after a sign-in to it.
     assert_eq!(sign_in(&peer, &github.resource(), FIRST, None).await, Ok(json!({})));
     peer.wait_for(ROOT, |envelope| {
         let StateAction::RootAgentsChanged(changed) = &envelope.action else { return false };
@@ -268,13 +268,13 @@ async fn with_another_upstream_at_hand_a_sign_in_is_offered_and_not_required() {
 }
 
 #[tokio::test]
-async fn who_logs_in_or_out_on_the_host_is_noticed_by_one_that_runs() {
+async fn running_host_notices_login_and_logout() {
     let home = TestHome::new();
     let github = GitHubMock::start(&[FIRST]).await;
     let host = serve_fake(&home, &github, &[]).await;
     let mut peer = host.connect().await;
     assert_eq!(asked_for(&peer).await, [github.resource()]);
-    // What a login leaves behind.
+    // File that a login writes.
     let kept = home.path("state").join("hostler").join("credentials").join("copilot");
     std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
     std::fs::write(&kept, FIRST).unwrap();

@@ -1,4 +1,4 @@
-//! A person's words in the middle of a turn of the real Claude Code, both builds, as clients and the model see it.
+//! Steering of a turn of the real Claude Code, both builds, as clients and the model see it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const STEER_TEXT: &str = "in blue, please";
 
-/// What each turn was asked, and all of its answer.
+/// Returns prompt and whole response of each turn.
 fn turns(chat: &Value) -> Vec<(String, String)> {
     let turn = |turn: &Value| {
         (turn["message"]["text"].as_str().unwrap().to_owned(), turn["responseParts"].as_array().unwrap().clone())
@@ -36,7 +36,7 @@ fn nothing_waits(chat: &Value) {
     assert!(chat["queuedMessages"].as_array().is_none_or(Vec::is_empty), "{chat:#}");
 }
 
-/// The agent was told, and works on: a second call of the same message runs. Answers the turn and what it was asked.
+/// Starts a turn with an injected steer whose second call is running. Returns the turn and its prompt.
 async fn told(bench: &SessionFixture) -> (String, String) {
     let (one, two) = (bench.blocking_command("one"), bench.blocking_command("two"));
     let script = format!("!tool Bash {}\n!tool Bash {}\n!say blue it is", one.bash_input(), two.bash_input());
@@ -49,7 +49,7 @@ async fn told(bench: &SessionFixture) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_said_while_a_tool_runs_reach_the_model_once_and_the_answer_goes_on_in_a_turn_of_theirs() {
+async fn steer_during_a_tool_call_reaches_the_model_once_and_splits_the_turn() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = bench.blocking_command("look");
@@ -72,16 +72,16 @@ async fn words_said_while_a_tool_runs_reach_the_model_once_and_the_answer_goes_o
         nothing_waits(&chat);
         assert_eq!(bench.count_in_model_requests(STEER_TEXT), [0, 1], "{build}: its next request has the words, once");
 
-        // The model remembers them, still once.
+        // The model's context contains the steer, still once.
         let answer = bench.client.send_and_wait(&bench.uris.chat, "!say noted").await;
         assert_eq!((answer.as_str(), bench.count_in_model_requests(STEER_TEXT)), ("noted", vec![0, 1, 1]), "{build}");
         bench.stop().await;
     }
 }
 
-/// They are told when the first of two calls is over, and then it is too late for second thoughts.
+/// The steer is injected when the first of two calls is over, and cannot be withdrawn then.
 #[tokio::test(flavor = "multi_thread")]
-async fn words_that_were_told_cannot_be_taken_back_and_what_is_said_after_them_waits_for_its_own_turn() {
+async fn injected_steer_cannot_be_withdrawn_and_a_second_one_waits_for_its_own_turn() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let script = told(&bench).await.1;
@@ -108,7 +108,7 @@ async fn words_that_were_told_cannot_be_taken_back_and_what_is_said_after_them_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_that_no_call_follows_become_the_next_turn_before_all_that_waits() {
+async fn undelivered_steer_becomes_the_head_of_the_queue() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.client.send_message(&bench.uris.chat, "!say no tools here").await;
@@ -128,7 +128,7 @@ async fn words_that_no_call_follows_become_the_next_turn_before_all_that_waits()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_are_replaced_and_taken_back_while_nobody_has_heard_them() {
+async fn pending_steer_can_be_replaced_and_withdrawn() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let (one, two) = (bench.blocking_command("one"), bench.blocking_command("two"));
@@ -160,12 +160,12 @@ async fn words_are_replaced_and_taken_back_while_nobody_has_heard_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_said_while_a_sub_agent_works_are_for_the_agent_itself() {
+async fn steer_during_sub_agent_work_goes_to_the_main_agent() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = bench.blocking_command("below");
         let task = format!("the task below\n!tool Bash {}\n!say done below", gate.bash_input());
-        // The native build lets agents work in the background unless it is told not to.
+        // The native build runs agents in the background unless configured otherwise.
         let agent = json!({ "description": "a helper", "prompt": task, "subagent_type": "general-purpose",
             "run_in_background": false });
         let script = format!("!tool Agent {agent}\n!say blue it is");
@@ -193,7 +193,7 @@ async fn words_said_while_a_sub_agent_works_are_for_the_agent_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_keeps_words_that_nobody_heard() {
+async fn cancel_keeps_an_undelivered_steer() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = bench.blocking_command("look");
@@ -217,7 +217,7 @@ async fn a_stop_keeps_words_that_nobody_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_that_were_told_before_a_stop_are_shown_in_the_stopped_turn() {
+async fn steer_injected_before_a_cancel_is_shown_in_the_cancelled_turn() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let turn = told(&bench).await.0;
@@ -235,11 +235,11 @@ async fn words_that_were_told_before_a_stop_are_shown_in_the_stopped_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_said_while_a_person_is_asked_follow_the_answer() {
+async fn steer_during_a_pending_request_follows_the_answer() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let write = json!({ "file_path": bench.home.work().join("made.txt"), "content": "x" });
-        // A yes: they reach the model with the call's result.
+        // Approved: the steer reaches the model with the call's result.
         bench.prompt_tool_call("Write", &write).await;
         let waiting = bench.wait_for_approval_request().await;
         bench.set_pending_message("steering", "s1", STEER_TEXT).await;
@@ -248,7 +248,7 @@ async fn words_said_while_a_person_is_asked_follow_the_answer() {
         bench.wait_for_turn_end().await;
         bench.wait_for_turn_end().await;
         assert_eq!(bench.count_in_model_requests(STEER_TEXT), [0, 1], "{build}");
-        // A no: nothing runs that they could go with.
+        // Denied: no call runs that could carry the steer.
         bench.prompt_tool_call("Bash", &json!({ "command": "mkdir made", "description": "for the test" })).await;
         let waiting = bench.wait_for_approval_request().await;
         bench.set_pending_message("steering", "s2", "!say then not").await;

@@ -1,4 +1,4 @@
-//! Sub-agents of the real Claude Code, both builds: chats of their own, whatever happens around them.
+//! Sub-agents of the real Claude Code, both builds: they have chats of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "sub_agents/background_output.rs"]
@@ -19,7 +19,7 @@ use common::session_fixture::SessionFixture;
 use common::{BUILDS, TEST_TIMEOUT};
 use serde_json::{Value, json};
 
-/// The model's line that lets a sub-agent follow a script.
+/// Returns the model's line that makes a sub-agent run a script.
 fn helper(script: &str, background: bool) -> String {
     let input = json!({
         "description": "a helper", "prompt": script, "subagent_type": "general-purpose", "run_in_background": background,
@@ -32,7 +32,7 @@ fn makes(directory: &str) -> String {
     format!("!tool Bash {input}\n!say {directory} is made")
 }
 
-/// The chats of the session's sub-agents, as everybody sees them.
+/// Returns the chats of the session's sub-agents from its state.
 async fn workers(bench: &SessionFixture) -> Vec<Value> {
     let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
     let mut chats = Vec::new();
@@ -46,7 +46,7 @@ async fn workers(bench: &SessionFixture) -> Vec<Value> {
     chats
 }
 
-/// The one sub-agent's turn, once it is over.
+/// Returns the only sub-agent's turn, once it is over.
 async fn ended(bench: &SessionFixture) -> Value {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
@@ -67,7 +67,7 @@ async fn nobody_is_needed(bench: &SessionFixture) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_is_a_chat_that_its_call_names() {
+async fn sub_agent_has_a_chat_that_its_call_refers_to() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let script = makes("made");
@@ -104,7 +104,7 @@ async fn a_sub_agent_is_a_chat_that_its_call_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_work_side_by_side() {
+async fn two_sub_agents_run_concurrently() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let script = format!("{}\n{}\n!say done", helper(&makes("one"), false), helper(&makes("two"), false));
@@ -121,13 +121,13 @@ async fn two_work_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_in_the_background_asks_and_ends_behind_the_turn() {
+async fn background_sub_agent_asks_and_ends_after_the_turn() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let made = bench.home.work().join("made");
         bench.client.send_message(&bench.uris.chat, &format!("{}\n!say launched", helper(&makes("made"), true))).await;
         let needed = bench.wait_for_session_request().await;
-        // One build keeps the turn open as long as something works in the background.
+        // One build keeps the turn open while background work runs.
         if build == "native" {
             let over = async {
                 while !bench.chat_state().await["activeTurn"].is_null() {
@@ -150,7 +150,7 @@ async fn one_in_the_background_asks_and_ends_behind_the_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_ends_the_one_that_was_waited_for() {
+async fn cancel_ends_the_awaited_sub_agent() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let turn =
@@ -165,7 +165,7 @@ async fn a_cancel_ends_the_one_that_was_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neither_a_dead_agent_nor_a_dead_host_leaves_one_running() {
+async fn agent_or_host_crash_ends_running_sub_agents() {
     for build in BUILDS {
         for kill_host in [false, true] {
             let mut bench = SessionFixture::start(build).await;

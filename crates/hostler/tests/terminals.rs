@@ -19,7 +19,7 @@ use terminal_client::TerminalClient;
 
 const TERMINAL_URI: &str = "ahp-terminal:/one";
 
-/// A shell that reads no file of anybody's and tells of no commands.
+/// Shell that reads no startup files and reports no commands.
 const PLAIN_SHELL: (&str, &str) = ("HOSTLER_TERMINAL_SHELL", "/bin/sh");
 
 async fn plain(home: &TestHome) -> HostProcess {
@@ -27,7 +27,7 @@ async fn plain(home: &TestHome) -> HostProcess {
 }
 
 #[tokio::test]
-async fn a_terminal_is_made_used_listed_ended_and_disposed_of() {
+async fn terminal_life_cycle_create_use_list_exit_dispose() {
     for version in ["0.9.0", "1.0.0"] {
         let home = TestHome::new();
         let host = plain(&home).await;
@@ -50,7 +50,7 @@ async fn a_terminal_is_made_used_listed_ended_and_disposed_of() {
         me.type_in(TERMINAL_URI, "exit 3\n").await;
         me.wait_until(|me| me.exit_code(TERMINAL_URI).is_some()).await;
         assert_eq!(me.exit_code(TERMINAL_URI), Some(Some(3)));
-        // It stays, with its contents, for whoever comes.
+        // It stays, with its contents, for later clients.
         let mut late = TerminalClient::with_version(&host, "late", version).await;
         assert_eq!(
             serde_json::to_value(&late.root.terminals).unwrap()[0]["lifecycle"],
@@ -66,14 +66,14 @@ async fn a_terminal_is_made_used_listed_ended_and_disposed_of() {
         me.wait_until(|me| me.listed_terminals().is_empty()).await;
         assert_eq!(me.code("disposeTerminal", json!({"channel": TERMINAL_URI})).await, -32008);
         assert_eq!(me.code("subscribe", json!({"channel": TERMINAL_URI})).await, -32001);
-        // The name is free again.
+        // The URI is free again.
         me.call("createTerminal", json!({"channel": TERMINAL_URI, "claim": me.claim()})).await.unwrap();
         host.stop().await;
     }
 }
 
 #[tokio::test]
-async fn wishes_that_make_no_sense_are_refused_and_leave_nothing() {
+async fn invalid_terminal_requests_are_rejected_and_leave_nothing() {
     let home = TestHome::new();
     let host = home.serve_fake(&[PLAIN_SHELL, ("HOSTLER_MAX_TERMINALS", "1")]).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -99,7 +99,7 @@ async fn wishes_that_make_no_sense_are_refused_and_leave_nothing() {
         assert_eq!(error["code"], code, "{wish} {error}");
     }
     assert_eq!((me.listed_terminals(), host.process_tree()), (Vec::new(), Vec::new()));
-    // VS Code's name for it, and sizes that are fractions, as some clients send them.
+    // VS Code's URI for it, and fractional sizes, as some clients send them.
     let vs_code = "agenthost-terminal:/one";
     me.call("createTerminal", json!({"channel": vs_code, "claim": claim, "cols": 99.6, "name": "mine"})).await.unwrap();
     me.subscribe(vs_code).await;
@@ -123,7 +123,7 @@ async fn wishes_that_make_no_sense_are_refused_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn two_clients_use_one_terminal_and_the_claim_moves() {
+async fn two_clients_share_a_terminal_and_the_claim_moves() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let (mut me, mut you) = (TerminalClient::new(&host, "me").await, TerminalClient::new(&host, "you").await);
@@ -132,7 +132,7 @@ async fn two_clients_use_one_terminal_and_the_claim_moves() {
     you.type_in(TERMINAL_URI, "echo from-$((1+1))\n").await;
     me.wait_for_text(TERMINAL_URI, "from-2").await;
     you.wait_for_text(TERMINAL_URI, "from-2").await;
-    // What one of them typed is told to neither.
+    // The typed text is not sent back to either client.
     assert_eq!(you.dispatch_and_confirm(TERMINAL_URI, json!({"type": "terminal/input", "data": "secret"})).await, None);
     me.wait_until(|me| {
         me.received.iter().filter(|envelope| envelope["action"]["type"] == "terminal/input").count() == 2
@@ -193,7 +193,7 @@ async fn two_clients_use_one_terminal_and_the_claim_moves() {
         let said = you.dispatch_and_confirm(TERMINAL_URI, bad.clone()).await.expect("a reason");
         assert!(said.contains(reason), "{bad}: {said}");
     }
-    // Its session takes a terminal along.
+    // A session's terminal is removed with it.
     assert_eq!(you.dispatch_and_confirm(TERMINAL_URI, claimed(held)).await, None);
     me.call("disposeSession", json!({"channel": session})).await.unwrap();
     me.wait_until(|me| me.listed_terminals().is_empty()).await;
@@ -202,7 +202,7 @@ async fn two_clients_use_one_terminal_and_the_claim_moves() {
 }
 
 #[tokio::test]
-async fn a_terminal_of_a_session_begins_where_the_session_works() {
+async fn session_terminal_starts_in_the_sessions_directory() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -219,7 +219,7 @@ async fn a_terminal_of_a_session_begins_where_the_session_works() {
 }
 
 #[tokio::test]
-async fn a_shell_has_the_users_environment_without_the_hosts_secrets() {
+async fn shell_has_the_users_environment_without_host_secrets() {
     let home = TestHome::new();
     let env = [
         PLAIN_SHELL,

@@ -1,4 +1,5 @@
-//! Several upstreams behind one host: clients see the models of all of them, and a chosen model decides who answers.
+//! Several upstreams behind one host: clients see the models of all of them, and the chosen model selects the
+//! upstream.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -14,7 +15,7 @@ const TWO_UPSTREAMS_CONFIG: &str =
     "upstream = \"scripted\"\n[upstreams.scripted]\n[upstreams.toy]\nkind = \"scripted\"\n";
 
 #[tokio::test]
-async fn clients_hear_of_a_new_upstream_and_can_choose_its_models() {
+async fn new_upstream_is_published_and_its_models_can_be_chosen() {
     let home = TestHome::new();
     home.write_config(ONE_UPSTREAM_CONFIG);
     let agent = hostler_testkit::fake_agent::ensure_built().unwrap();

@@ -1,4 +1,4 @@
-//! VS Code as a client: what its workbench was recorded to say, and what it was seen to need.
+//! VS Code as a client: recorded frames of its workbench, and behavior that it relies on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -10,10 +10,10 @@ use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// What VS Code 1.139 offers.
+/// Versions that VS Code 1.139 offers.
 const OFFERED_VERSIONS: [&str; 5] = ["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"];
 
-/// Connects as VS Code does. Answers the client id, too.
+/// Connects like VS Code; also returns the client id.
 async fn editor(url: &str) -> (RawClient, String) {
     let mut raw = RawClient::connect(url).await;
     let id = Uuid::new_v4().to_string();
@@ -40,7 +40,7 @@ fn dispatch(channel: &str, seq: u64, action: &Value) -> String {
     notification("dispatchAction", &json!({"channel": channel, "clientSeq": seq, "action": action}))
 }
 
-/// The next notification of a kind.
+/// Waits for the next notification of a method.
 async fn notice(raw: &mut RawClient, method: &str) -> Value {
     loop {
         let mut message = raw.receive().await.expect("the host does not hang up");
@@ -51,7 +51,7 @@ async fn notice(raw: &mut RawClient, method: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_frame_of_a_recorded_editor_is_answered() {
+async fn every_recorded_editor_frame_is_answered() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let work = format!("file://{}", home.work().display());
@@ -64,7 +64,7 @@ async fn every_frame_of_a_recorded_editor_is_answered() {
             raw.send(frame.to_string()).await;
             continue;
         }
-        // The editor went on when it had heard this.
+        // The editor continued when it had received this.
         let is_there = |answers: &HashMap<u64, Value>, actions: &[Value]| match line["answer"].as_u64() {
             Some(id) => answers.contains_key(&id),
             None => actions.iter().any(|envelope| envelope["action"]["type"] == line["hear"]),
@@ -78,13 +78,13 @@ async fn every_frame_of_a_recorded_editor_is_answered() {
         }
     }
     assert_eq!(answers[&1]["result"]["protocolVersion"], "0.9.0");
-    // Channels that this host does not have are refused as such; everything else succeeds.
+    // Unknown channels are rejected as such; everything else succeeds.
     for (id, answer) in &answers {
         let is_changeset = [12, 16, 18, 19].contains(id);
         let code = answer["error"]["code"].as_i64();
         assert_eq!(code, is_changeset.then_some(-32001), "{answer}");
     }
-    // The burst repeats its number: that is no repetition, and each change counts.
+    // The burst repeats its number: these are separate changes, and each one applies.
     let changed = |envelope: &&Value| envelope["action"]["type"] == "root/configChanged";
     let burst: Vec<_> = actions.iter().filter(changed).take(7).collect();
     assert!(burst.iter().all(|envelope| envelope["origin"]["clientSeq"] == 0), "{burst:#?}");
@@ -92,20 +92,20 @@ async fn every_frame_of_a_recorded_editor_is_answered() {
     assert!(actions.iter().all(|envelope| envelope.get("rejectionReason").is_none()), "{actions:#?}");
     let said: String = actions.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
     assert_eq!(said, "echo: hello deltas=20 gap=20");
-    // Of its two sessions one was given up before it began.
+    // One of its two sessions was disposed before its first message.
     assert_eq!(host.connect().await.list_sessions().await, ["claude:/e70f0b18-485e-4527-a746-11aa6133a524"]);
     host.stop().await;
 }
 
 #[tokio::test]
-async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
+async fn draft_session_is_private_until_its_first_message() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut watcher, _) = editor(&host.url()).await;
     let (mut raw, client) = editor(&host.url()).await;
     let work = format!("file://{}", home.work().display());
     let uris: Vec<_> = (0..3).map(|_| format!("claude:/{}", Uuid::new_v4())).collect();
-    // Each draft is made before the one before it is given up, and is subscribed to at once.
+    // Each draft session is created before the previous one is disposed, and is subscribed to at once.
     for (seq, (at, uri)) in (100..).zip(uris.iter().enumerate()) {
         let config = json!({"isolation": "folder", "autoApprove": "default", "mode": "interactive"});
         let create = json!({"channel": uri, "provider": "claude", "workingDirectories": [work], "config": config,
@@ -124,7 +124,7 @@ async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
     let listed = raw.call("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(listed["items"], json!([]));
     assert_eq!(host.agents().len(), 0, "nothing was started for them");
-    // The first message is sent while the session is still being created, by what the snapshot said.
+    // The first message is sent while the session is still being created, based on the snapshot.
     let state = raw.call("subscribe", json!({"channel": uris[2]})).await.unwrap()["snapshot"]["state"].take();
     let chat = state["defaultChat"].as_str().unwrap().to_owned();
     raw.call("subscribe", json!({"channel": chat})).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
     assert_eq!((&added["summary"]["resource"], &added["summary"]["title"]), (&json!(uris[2]), &json!("hello")));
     raw.wait_for_action("chat/turnComplete").await;
     assert_eq!(raw.wait_for_action("session/isReadChanged").await.1["isRead"], false);
-    // Disposed drafts are gone: neither the watcher nor the list has ever heard of them.
+    // Disposed drafts are gone: they were never announced or listed.
     let listed = watcher.call("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed:#}");
     for gone in &uris[..2] {
@@ -144,7 +144,7 @@ async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
 }
 
 #[tokio::test]
-async fn private_methods_are_refused_and_channels_that_are_not_there_are_named() {
+async fn private_methods_are_refused_and_missing_channels_are_named() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let mut early = RawClient::connect(&host.url()).await;
@@ -177,13 +177,13 @@ async fn private_methods_are_refused_and_channels_that_are_not_there_are_named()
 }
 
 #[tokio::test]
-async fn what_has_no_channel_and_is_not_known_does_no_harm() {
+async fn unknown_messages_without_a_channel_are_ignored() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, client) = editor(&host.url()).await;
     raw.send(notification("setClientManagedSettingsPermissions", &json!({"permissions": {}}))).await;
     raw.send(r#"{"jsonrpc":"2.0","method":"setClientManagedSettingsPermissions"}"#.to_owned()).await;
-    // The same number again and again, as right after each start: no repetitions, each change counts.
+    // The same number repeatedly, as after each start: these are separate changes, and each one applies.
     let settings = [json!({"telemetryLevel": "off"}), json!({"terminalAutoApproveEnabled": true}), json!({"a": 1})];
     for config in &settings {
         raw.send(dispatch("ahp-root://", 0, &json!({"type": "root/configChanged", "config": config}))).await;
@@ -204,7 +204,7 @@ async fn what_has_no_channel_and_is_not_known_does_no_harm() {
 }
 
 #[tokio::test]
-async fn an_editor_comes_back_without_naming_the_root_and_misses_nothing() {
+async fn reconnect_without_the_root_channel_misses_nothing() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, client) = editor(&host.url()).await;
@@ -228,7 +228,7 @@ async fn an_editor_comes_back_without_naming_the_root_and_misses_nothing() {
         missed.contains(&&json!("chat/turnStarted")) && missed.contains(&&json!("chat/turnComplete")),
         "{missed:?}"
     );
-    // Whoever is not known begins anew on the same connection.
+    // An unknown client initializes anew on the same connection.
     let mut stranger = RawClient::connect(&host.url()).await;
     let unknown = json!({"clientId": "nobody", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://"]});
     assert_eq!(stranger.call("reconnect", unknown).await.unwrap_err()["code"], -32008);
@@ -237,7 +237,7 @@ async fn an_editor_comes_back_without_naming_the_root_and_misses_nothing() {
 }
 
 #[tokio::test]
-async fn of_the_versions_that_editors_offer_the_highest_known_one_is_spoken() {
+async fn highest_common_version_is_negotiated() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     for (offered, spoken) in [
@@ -259,7 +259,7 @@ async fn of_the_versions_that_editors_offer_the_highest_known_one_is_spoken() {
 }
 
 #[tokio::test]
-async fn the_list_says_what_a_session_does_and_that_it_does_it_no_longer() {
+async fn session_list_shows_and_clears_activity() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut watcher, _) = editor(&host.url()).await;
@@ -268,7 +268,7 @@ async fn the_list_says_what_a_session_does_and_that_it_does_it_no_longer() {
     raw.send_message(&chat, "hello").await;
     let added = notice(&mut watcher, "root/sessionAdded").await;
     assert_eq!(added["summary"]["activity"], "Starting Claude Code");
-    // An absent text means no change, so it is told as an empty one.
+    // An absent text means no change, so an empty text is sent.
     let activity = loop {
         let mut changed = notice(&mut watcher, "root/sessionSummaryChanged").await;
         assert_eq!(changed["session"], session);
@@ -281,7 +281,7 @@ async fn the_list_says_what_a_session_does_and_that_it_does_it_no_longer() {
 }
 
 #[tokio::test]
-async fn a_persons_command_runs_although_the_editor_attaches_the_open_file() {
+async fn shell_command_runs_with_the_editors_attached_file() {
     let home = TestHome::new();
     std::fs::write(home.work().join("open.txt"), "x").unwrap();
     let host = home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
@@ -300,7 +300,7 @@ async fn a_persons_command_runs_although_the_editor_attaches_the_open_file() {
 }
 
 #[tokio::test]
-async fn every_word_that_can_be_picked_has_one_for_people() {
+async fn every_enum_value_has_a_label() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, _) = editor(&host.url()).await;

@@ -1,4 +1,4 @@
-//! The page of the real binary: links that let browsers in, what they leave behind, and TLS.
+//! Web page of the real binary: sign-in links, browser sessions, and TLS.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -13,7 +13,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 
-/// A browser, as far as a host can tell.
+/// Browser, as far as a host can tell.
 struct TestBrowser {
     base: String,
     http: Client,
@@ -37,7 +37,7 @@ impl TestBrowser {
         request.header("user-agent", "Firefox/140.0 (Android)").body(body.to_string()).send().await.unwrap()
     }
 
-    /// Opens a link; says which status that had, and keeps what it is given.
+    /// Opens a link; returns the status and stores the received session.
     async fn open(&mut self, code: &str) -> (u16, String) {
         let answer = self.post("/sign-in", &json!({ "code": code })).await;
         let cookie = answer.headers().get("set-cookie").map(|value| value.to_str().unwrap().to_owned());
@@ -67,7 +67,7 @@ impl TestBrowser {
         tokio_tungstenite::connect_async(request).await.map(|(socket, _)| socket)
     }
 
-    /// What the browser must keep to itself.
+    /// Returns the browser's secrets.
     fn secrets(&self) -> [&str; 2] {
         [self.cookie.split_once('=').unwrap().1, &self.key]
     }
@@ -78,7 +78,7 @@ async fn hostler(home: &TestHome, args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
-/// The base and the code of a new link.
+/// Returns the base URL and the code of a new link.
 async fn link(home: &TestHome) -> (String, String) {
     let (status, out, err) = hostler(home, &["link", "--json"]).await;
     assert_eq!(status, 0, "{err}");
@@ -92,7 +92,7 @@ async fn serve(home: &TestHome) -> HostProcess {
 }
 
 #[tokio::test]
-async fn a_browser_comes_in_by_a_link_and_leaves_when_it_is_signed_out() {
+async fn browser_signs_in_by_link_and_is_rejected_after_sign_out() {
     let home = TestHome::new();
     let host = serve(&home).await;
     let (base, code) = link(&home).await;
@@ -133,7 +133,7 @@ async fn a_browser_comes_in_by_a_link_and_leaves_when_it_is_signed_out() {
 }
 
 #[tokio::test]
-async fn browsers_stay_signed_in_when_the_host_starts_again() {
+async fn browser_sessions_survive_a_host_restart() {
     let home = TestHome::new();
     let host = serve(&home).await;
     let (base, code) = link(&home).await;
@@ -161,7 +161,7 @@ async fn browsers_stay_signed_in_when_the_host_starts_again() {
 }
 
 #[tokio::test]
-async fn a_link_needs_a_host_that_stays() {
+async fn link_requires_a_running_host() {
     let home = TestHome::new();
     let (status, out, err) = hostler(&home, &["link"]).await;
     assert_eq!((status, out.as_str()), (1, ""));
@@ -170,7 +170,7 @@ async fn a_link_needs_a_host_that_stays() {
 }
 
 #[tokio::test]
-async fn a_link_is_for_where_browsers_find_the_page() {
+async fn link_uses_the_public_url() {
     let home = TestHome::new();
     home.write_config("public-url = \"https://box.example/\"\n");
     let host = serve(&home).await;
@@ -180,7 +180,7 @@ async fn a_link_is_for_where_browsers_find_the_page() {
     assert!(err.contains("for 10 minutes"), "{err}");
     let (status, _, err) = hostler(&home, &["link", "--url", "https://box.example/sub"]).await;
     assert!(status == 2 && err.contains("--url must be"), "{err}");
-    // The name that people are told is one that the host answers to.
+    // The host accepts the host name of the public URL.
     let here = TestBrowser::new(&format!("http://127.0.0.1:{}", host.port));
     let ask = |name: &'static str| here.http.get(format!("{}/sign-in", here.base)).header("host", name).send();
     assert_eq!(ask("box.example").await.unwrap().status(), 200);
@@ -189,7 +189,7 @@ async fn a_link_is_for_where_browsers_find_the_page() {
 }
 
 #[tokio::test]
-async fn with_a_certificate_browsers_speak_tls_and_commands_find_the_host_all_the_same() {
+async fn tls_applies_to_browsers_and_commands_still_find_the_host() {
     let home = TestHome::new();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (cert, key) = (home.work().join("cert.pem"), home.work().join("key.pem"));

@@ -1,4 +1,4 @@
-//! The agent dies.
+//! The agent crashes during a turn.
 
 use ahp_types::StateAction;
 use hostler_testkit::processes;
@@ -9,39 +9,39 @@ use serde_json::{Value, json};
 use crate::common::BUILDS;
 use crate::common::session_fixture::{SessionFixture, wait_until};
 
-/// What the agent is told when a turn is taken up again that it knows of.
+/// Prompt of a resumed turn that the agent already knows.
 const RESUME_PROMPT: &str = "Continue where you left off.";
 
-/// What the agent is doing when it dies.
+/// What the agent is doing when it crashes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum CrashPoint {
     /// Its handshake is not finished.
     Starting,
-    /// The model has its prompt and says nothing.
+    /// The model has received the prompt and has not answered.
     Waiting,
-    /// The model is in the middle of a sentence.
+    /// The model is in the middle of a response.
     Speaking,
     /// A command runs.
     Working,
-    /// A person is asked.
+    /// A permission request is pending.
     Asking,
 }
 
 const CRASH_POINTS: [CrashPoint; 5] =
     [CrashPoint::Starting, CrashPoint::Waiting, CrashPoint::Speaking, CrashPoint::Working, CrashPoint::Asking];
 
-/// A message whose meaning is another one after the agent's death.
+/// Message that maps to another script after the agent's crash.
 const REMAPPED_PROMPT: &str = "what has the horse in its mouth";
 
-/// What the model answers from now on: to whoever goes on, and to an agent that has died before it had written the message
-/// down and gets it once more.
+/// Sets the model's script for the resumed turn: also for an agent that crashed before it stored the message and
+/// receives it again.
 fn means(bench: &SessionFixture, script: &str) {
     bench.upstream.map_prompt_to_script(RESUME_PROMPT, Some(script));
     bench.upstream.map_prompt_to_script(REMAPPED_PROMPT, Some(script));
 }
 
 impl CrashPoint {
-    /// Brings the agent there; answers the turn.
+    /// Brings the agent to this point; returns the turn.
     async fn bring_agent_to(self, bench: &mut SessionFixture) -> String {
         let gate = bench.blocking_command("work");
         let script = match self {
@@ -68,7 +68,7 @@ impl CrashPoint {
         turn
     }
 
-    /// What the turn says in the end, once it was taken up again.
+    /// Text of the turn after it was resumed.
     fn expected_text(self) -> &'static str {
         if self == Self::Speaking { "begun the rest" } else { "the rest" }
     }
@@ -78,7 +78,7 @@ fn letter(bench: &SessionFixture) -> Value {
     json!({ "file_path": bench.home.work().join("letter.txt"), "content": "Dear," })
 }
 
-/// The text of the last turn, its parts with a blank between them.
+/// Returns the text of the last turn, its parts joined by spaces.
 fn said(chat: &Value) -> String {
     let turn = chat["turns"].as_array().unwrap().last().unwrap();
     let parts = turn["responseParts"].as_array().unwrap().iter();
@@ -120,12 +120,12 @@ async fn is_followed_by_another(build: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_native_agent_that_died_is_followed_by_another_with_the_next_message() {
+async fn next_message_starts_a_new_native_agent_after_a_crash() {
     is_followed_by_another(BUILDS[0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_js_agent_that_died_is_followed_by_another_with_the_next_message() {
+async fn next_message_starts_a_new_js_agent_after_a_crash() {
     is_followed_by_another(BUILDS[1]).await;
 }
 
@@ -140,7 +140,8 @@ async fn is_taken_up(build: &'static str) {
         let turns = chat["turns"].as_array().unwrap();
         assert_eq!((turns.len(), &turns[0]["state"]), (1, &json!("complete")), "{build} {doing:?}: {chat:#}");
         assert_eq!(said(&chat), doing.expected_text(), "{build} {doing:?}: {chat:#}");
-        // The model knows the message. What it has never answered is sent as it was, whether the agent has it or not.
+        // The model knows the message. A message that was never answered is sent unchanged, whether the agent
+        // stored it or not.
         let times = |words: &str| bench.count_in_model_requests(words).last().copied();
         match doing {
             CrashPoint::Starting => {
@@ -157,18 +158,18 @@ async fn is_taken_up(build: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_whose_native_agent_died_is_taken_up_where_it_was() {
+async fn resume_continues_a_turn_after_a_native_agent_crash() {
     is_taken_up(BUILDS[0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_whose_js_agent_died_is_taken_up_where_it_was() {
+async fn resume_continues_a_turn_after_a_js_agent_crash() {
     is_taken_up(BUILDS[1]).await;
 }
 
-/// The agent was told a person's words, and dies before the model was.
+/// The agent receives a steer, and crashes before the model does.
 #[tokio::test(flavor = "multi_thread")]
-async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_taken_up() {
+async fn steer_lost_in_a_crash_reaches_the_model_on_resume() {
     const WORDS: &str = "in blue, please";
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
@@ -182,7 +183,7 @@ async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_take
         one.wait_until_running().await;
         one.release();
         two.wait_until_running().await;
-        // It was told behind the first call, and the model is not asked before the second one is over.
+        // The steer is injected after the first call, and the model is called after the second one only.
         bench.kill_agent().await;
         bench.wait_for_turn_error().await;
         assert_eq!(bench.count_in_model_requests(WORDS), [0], "{build}");
@@ -190,7 +191,7 @@ async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_take
         bench.resume_turn(&turn).await;
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;
-        // Said once more, since nobody knows how much of it the agent has written down.
+        // Sent again, because the host does not know how much of it the agent has stored.
         assert!(bench.count_in_model_requests(WORDS)[1] > 0, "{build}: {:?}", bench.count_in_model_requests(WORDS));
         assert_eq!(said(&chat), "the rest", "{build}: {chat:#}");
         bench.stop().await;
@@ -198,7 +199,7 @@ async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_take
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_whose_agent_or_host_died_is_asked_anew_when_the_turn_is_taken_up() {
+async fn pending_request_is_asked_again_on_resume_after_a_crash() {
     for build in BUILDS {
         for host_dies in [false, true] {
             let mut bench = SessionFixture::start(build).await;
@@ -219,7 +220,7 @@ async fn a_question_whose_agent_or_host_died_is_asked_anew_when_the_turn_is_take
             let kind = if host_dies { "interrupted" } else { "agentExited" };
             assert_eq!(parts.last().unwrap()["error"]["errorType"], kind, "{build}: {chat:#}");
             assert_eq!(parts[0]["toolCall"]["status"], "cancelled", "{build}: {chat:#}");
-            // Nobody can answer what nobody asks any more.
+            // A withdrawn request cannot be answered.
             bench.answer_approval(&first, json!({ "approved": true })).await;
             bench.wait_for_action("chat/toolCallConfirmed").await.unwrap_err();
 
@@ -241,12 +242,12 @@ async fn a_question_whose_agent_or_host_died_is_asked_anew_when_the_turn_is_take
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_dies_while_it_settles_after_a_stop_does_not_hold_the_next_message() {
+async fn crash_while_interrupting_does_not_block_the_next_message() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let turn = CrashPoint::Speaking.bring_agent_to(&mut bench).await;
         let agent = Pid::from_raw(i32::try_from(bench.host.only_agent().pid).unwrap());
-        // It cannot hear the interrupt.
+        // A stopped process does not receive the interrupt.
         kill(agent, Signal::SIGSTOP).unwrap();
         bench.client.cancel_turn(&bench.uris.chat, &turn).await;
         let ended = bench.client.wait_for_turn_end(&bench.uris.chat).await;
@@ -267,7 +268,7 @@ async fn an_agent_that_dies_while_it_settles_after_a_stop_does_not_hold_the_next
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_dies_between_turns_is_missed_by_nobody() {
+async fn crash_between_turns_is_not_reported() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = bench.blocking_command("job");

@@ -10,14 +10,14 @@ use serde_json::json;
 use crate::common::session_fixture::{SessionFixture, wait_until};
 use crate::common::{self, BUILDS, TestHome, list_files};
 
-/// What Claude Code itself has written down of conversations.
+/// Returns Claude Code's transcripts.
 fn transcripts(bench: &SessionFixture) -> Vec<PathBuf> {
     let all = list_files(&bench.home.path("claude").join("projects")).into_iter();
     all.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_whose_transcript_is_gone_is_never_continued_as_an_empty_one() {
+async fn missing_transcript_is_an_error_and_never_an_empty_conversation() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say remember this").await;
@@ -35,7 +35,7 @@ async fn a_conversation_whose_transcript_is_gone_is_never_continued_as_an_empty_
             assert_eq!(bench.upstream.requests().len(), asked, "{build}: the model is not asked without its memory");
             assert_eq!(bench.host.process_tree(), Vec::<u32>::new(), "{build}");
         }
-        // What was said stays readable, and a transcript that comes back is continued.
+        // Turns stay readable, and a restored transcript is continued.
         let chat = bench.chat_state().await;
         assert_eq!(chat["turns"][0]["responseParts"][0]["content"], "remember this", "{build}: {chat:#}");
         std::fs::rename(&away, &transcript).unwrap();
@@ -48,7 +48,7 @@ async fn a_conversation_whose_transcript_is_gone_is_never_continued_as_an_empty_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_working_directory_that_is_gone_is_named_and_works_again_once_it_is_back() {
+async fn missing_working_directory_is_reported_and_works_again_when_restored() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say remember this").await;
@@ -67,9 +67,9 @@ async fn a_working_directory_that_is_gone_is_named_and_works_again_once_it_is_ba
     }
 }
 
-/// The native build goes on in what is left of it; the other one takes no prompt, which is named.
+/// The native build continues in the removed directory; the other one accepts no prompt, which is reported.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_working_directory_that_goes_away_under_a_living_agent_is_named_where_it_is_missed() {
+async fn working_directory_removed_under_a_running_agent_is_reported() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say hello").await;
@@ -91,7 +91,7 @@ async fn a_working_directory_that_goes_away_under_a_living_agent_is_named_where_
     }
 }
 
-/// The executable of a build, as a person would run it.
+/// Returns the executable of a build, as a person would run it.
 fn executable(build: &str) -> (OsString, Vec<OsString>) {
     match Executable::from_path(common::claude_executable(build)) {
         Executable::Native(path) => (path.into(), Vec::new()),
@@ -99,9 +99,9 @@ fn executable(build: &str) -> (OsString, Vec<OsString>) {
     }
 }
 
-/// A person runs Claude Code with the conversation's id before it has begun here.
+/// A person runs Claude Code with the conversation's id before it has started here.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_that_exists_already_is_taken_up_and_not_begun_anew() {
+async fn existing_conversation_is_resumed_and_not_started_anew() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.client.send_message(&bench.uris.chat, "!say too early").await;
@@ -144,10 +144,10 @@ async fn a_conversation_that_exists_already_is_taken_up_and_not_begun_anew() {
     }
 }
 
-/// Claude Code refuses root its own mode that asks nothing. Hostler's gate does what that mode is for, so that it is
-/// never asked for it.
+/// Claude Code refuses bypass mode to root. Hostler's gate implements that mode, so Claude Code is never asked for
+/// it.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_mode_that_asks_nothing_works_for_every_user() {
+async fn bypass_mode_works_for_every_user() {
     for build in BUILDS {
         let home = TestHome::new();
         home.write_config("allow-bypass = true\n");

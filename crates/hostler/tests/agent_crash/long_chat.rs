@@ -1,4 +1,4 @@
-//! The host dies, and the chat has more turns than it holds in memory.
+//! The host is killed, and the chat has more turns than it keeps in memory.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::common::session_fixture::SessionFixture;
 
-/// More than the host holds.
+/// More turns than the host keeps in memory.
 const TURN_COUNT: usize = 56;
 
 #[tokio::test]
-async fn a_long_chat_is_whole_after_the_host_was_killed_and_goes_on() {
+async fn long_chat_is_complete_after_a_kill_and_continues() {
     let mut bench = SessionFixture::allowing_commands("native").await;
     for turn in 1..=TURN_COUNT {
         bench.client.send_and_wait(&bench.uris.chat, &format!("!say answer {turn}")).await;
@@ -27,7 +27,7 @@ async fn a_long_chat_is_whole_after_the_host_was_killed_and_goes_on() {
     assert_eq!(whole.turns[..TURN_COUNT], before.turns);
     assert_eq!((whole.turns.len(), &whole.turns[TURN_COUNT].id), (TURN_COUNT + 1, &interrupted));
 
-    // The same in pieces.
+    // The same chat by pages.
     let chat = bench.uris.chat.clone();
     let view = json!({"channel": chat, "view": {"turns": 2}});
     let result: Value = bench.client.client.request("subscribe", view).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_long_chat_is_whole_after_the_host_was_killed_and_goes_on() {
     }
     assert_eq!(state.turns, whole.turns);
 
-    // An id of long ago is still taken, and the conversation goes on.
+    // The id of an old turn is still in use, and the conversation continues.
     let again = json!({"type": "chat/turnStarted", "turnId": before.turns[0].id, "startedAt": "2026-11-15T08:00:00.000Z",
         "message": {"text": "!say again", "origin": {"kind": "user"}}});
     bench.dispatch(again).await;

@@ -1,4 +1,4 @@
-//! `hostler run --attach`: what the model is shown, and what is kept of it.
+//! `hostler run --attach`: what the model receives, and what is stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use crate::common::{TestHome, run_to_end, text};
 const GIF_IMAGE: &[u8] = include_bytes!("../data/image.gif");
 const TEXT_FILE: &str = "the third file\n";
 
-/// What the user's messages hold beside words of agents: the question, and what was attached to it.
+/// Returns the user's contents of a request, without the agent's own reminders: the prompt and its attachments.
 fn shown(request: &Value) -> Vec<(String, String)> {
     let messages = request["messages"].as_array().unwrap();
     let blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
@@ -65,11 +65,11 @@ async fn a_message_with_three_files(build: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_files_reach_the_model_in_their_order_native() {
+async fn three_files_reach_the_model_in_order_native() {
     a_message_with_three_files("native").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_files_reach_the_model_in_their_order_js() {
+async fn three_files_reach_the_model_in_order_js() {
     a_message_with_three_files("js").await;
 }

@@ -1,4 +1,4 @@
-//! The ways of a picture to the model.
+//! Delivery of images to the model.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use crate::common::BUILDS;
 use crate::common::blocking_command::BlockingCommand;
 use crate::common::session_fixture::SessionFixture;
 
-/// A picture as a client embeds it, and its bytes.
+/// Returns an image as a client embeds it, and its bytes.
 pub(crate) fn embedded(label: &str, width: u32, height: u32) -> (Value, String) {
     let AttachmentBlock::Image { data, .. } = png(width, height) else { unreachable!() };
     let data = STANDARD.encode(data);
@@ -22,7 +22,7 @@ pub(crate) fn message(text: &str, attached: &[Value]) -> Value {
     json!({ "text": text, "origin": { "kind": "user" }, "attachments": attached })
 }
 
-/// Says something with attachments; answers the accepted message, or why it was refused.
+/// Sends a message with attachments; returns the accepted message, or why it was rejected.
 pub(crate) async fn say(bench: &mut SessionFixture, text: &str, attached: &[Value]) -> Result<Value, String> {
     bench
         .dispatch(json!({
@@ -39,7 +39,7 @@ async fn pend(bench: &mut SessionFixture, kind: &str, id: &str, text: &str, atta
     bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
 }
 
-/// The agent works until the gate opens.
+/// Starts a turn that runs until the command is released.
 async fn work(bench: &SessionFixture) -> BlockingCommand {
     let gate = bench.blocking_command("work");
     bench.client.send_message(&bench.uris.chat, &format!("!tool Bash {}\n!say worked", gate.bash_input())).await;
@@ -47,7 +47,7 @@ async fn work(bench: &SessionFixture) -> BlockingCommand {
     gate
 }
 
-/// The pictures of each request that the model got.
+/// Returns the images of each request that the model received.
 pub(crate) fn pictures(bench: &SessionFixture) -> Vec<Vec<String>> {
     let pictures = |body: &Value| {
         let messages = body["messages"].as_array().unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn pictures(bench: &SessionFixture) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_picture_that_is_too_large_reaches_the_model_as_the_host_has_made_it() {
+async fn oversized_image_reaches_the_model_resized() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let (picture, original) = embedded("noise.png", 1700, 900);
@@ -84,7 +84,7 @@ async fn a_picture_that_is_too_large_reaches_the_model_as_the_host_has_made_it()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queued_message_brings_its_picture_although_the_host_is_killed() {
+async fn queued_message_keeps_its_image_after_the_host_is_killed() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         work(&bench).await;
@@ -103,14 +103,14 @@ async fn a_queued_message_brings_its_picture_although_the_host_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_picture_for_the_running_turn_is_seen_in_it_once() {
+async fn steered_image_reaches_the_running_turn_once() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = work(&bench).await;
         let (picture, data) = embedded("small.png", 8, 6);
         pend(&mut bench, "steering", "s1", "have a look at this", &[picture]).await;
         gate.release();
-        // The turn is split where the answer to it begins.
+        // The turn is split where the answer to the steer starts.
         bench.wait_for_turn_end().await;
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;

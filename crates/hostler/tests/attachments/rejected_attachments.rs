@@ -1,4 +1,4 @@
-//! What goes wrong keeps its own name, and the session lives.
+//! Attachment failures have their own errors, and the session continues.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::image_delivery::{embedded, pictures, say};
 const IMAGE_BLOCK_JSON: &str = "\"type\":\"image\"";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_bad_file_stops_all_of_them_and_the_mended_message_is_taken() {
+async fn one_invalid_file_rejects_the_message_and_the_corrected_one_is_accepted() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let (good, data) = embedded("good.png", 8, 6);
@@ -27,8 +27,8 @@ async fn one_bad_file_stops_all_of_them_and_the_mended_message_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_picture_that_the_provider_refuses_is_dropped_by_a_person_and_the_session_goes_on() {
-    // The newer build takes it out by itself, where it knows the provider's words.
+async fn rejected_image_can_be_removed_and_the_session_continues() {
+    // The newer build removes the image by itself, if it recognizes the provider's error.
     let mut bench = SessionFixture::start("js").await;
     bench.upstream.reject_requests_containing(
         IMAGE_BLOCK_JSON,
@@ -51,7 +51,7 @@ async fn a_picture_that_the_provider_refuses_is_dropped_by_a_person_and_the_sess
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_sign_in_and_a_dead_agent_keep_their_names_and_the_picture_is_sent_again() {
+async fn auth_errors_and_crashes_keep_their_error_types_and_the_image_is_sent_again() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.upstream.reject_requests_containing(IMAGE_BLOCK_JSON, 401, "invalid x-api-key");

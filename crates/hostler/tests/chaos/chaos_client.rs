@@ -1,4 +1,5 @@
-//! A client that comes and goes: it repeats what was not answered, and believes only what it was told.
+//! Client that disconnects and reconnects: it repeats unanswered dispatches, and its state comes from received
+//! messages only.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,41 +11,41 @@ use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// How a client was made whole.
+/// How a client was resynchronized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResyncKind {
     Replay,
     Snapshot,
 }
 
-/// A client of one chat.
+/// Client of one chat.
 pub(crate) struct ChaosClient {
     raw: Option<RawClient>,
     pub(crate) id: String,
     chat: String,
-    /// The last number that it saw.
+    /// Last server sequence number that it received.
     last_server_seq: i64,
-    /// The last number that it dispatched under.
+    /// Last client sequence number that it dispatched.
     last_client_seq: i64,
-    /// What it dispatched and has not seen an envelope of.
+    /// Dispatches without an envelope.
     unanswered: BTreeMap<i64, Value>,
-    /// The chat as it is after the last number that it saw.
+    /// State of the chat after the last received number.
     pub(crate) state: ChatState,
-    /// When how much of the running turn's text was there.
+    /// Length of the running turn's text over time.
     pub(crate) text_progress: Vec<(Instant, usize)>,
     request_count: u64,
 }
 
-/// An envelope, and the message that was in the steering slot before it.
+/// Envelope, and the message that was in the steering slot before it.
 pub(crate) struct ReceivedEnvelope {
     pub(crate) envelope: Value,
-    /// It answers the client that has heard it.
+    /// Whether it answers a dispatch of this client.
     pub(crate) is_own: bool,
     pub(crate) slot_before: Option<String>,
 }
 
 impl ChaosClient {
-    /// Creates a session and subscribes to its chat; answers the chat.
+    /// Creates a session and subscribes to its chat; returns the chat.
     pub(crate) async fn create(url: &str, directory: &std::path::Path) -> (Self, String) {
         let (mut raw, id) = hello(url).await;
         let (_, chat) = raw.create_session(directory).await;
@@ -76,12 +77,12 @@ impl ChaosClient {
         self.raw.is_some()
     }
 
-    /// The connection is gone without a word.
+    /// Drops the connection without a close handshake.
     pub(crate) fn disconnect(&mut self) {
         self.raw = None;
     }
 
-    /// Dispatches, now or when it is back; answers the number.
+    /// Dispatches now, or after the reconnect; returns the number.
     pub(crate) async fn dispatch(&mut self, action: Value) -> i64 {
         self.last_client_seq += 1;
         let params = json!({"channel": self.chat, "clientSeq": self.last_client_seq, "action": action});
@@ -93,7 +94,7 @@ impl ChaosClient {
         self.last_client_seq
     }
 
-    /// Says again what was not answered.
+    /// Repeats unanswered dispatches.
     pub(crate) async fn redispatch_unanswered(&mut self) {
         let Some(raw) = self.raw.as_mut() else { return };
         for frame in self.unanswered.values() {
@@ -105,7 +106,7 @@ impl ChaosClient {
         self.unanswered.is_empty()
     }
 
-    /// Comes back with the last number that it saw; answers how, and what it was told.
+    /// Reconnects with the last received number; returns how it was resynchronized, and the missed envelopes.
     pub(crate) async fn reconnect(&mut self, url: &str) -> (ResyncKind, Vec<ReceivedEnvelope>) {
         let mut raw = RawClient::connect(url).await;
         let params =
@@ -123,11 +124,12 @@ impl ChaosClient {
         (ResyncKind::Snapshot, Vec::new())
     }
 
-    /// Hears one more action of the chat; `None` when the host has hung up. Waits for ever where nobody is connected.
+    /// Receives one more action of the chat; `None` when the host has closed the connection. Waits forever while
+    /// disconnected.
     pub(crate) async fn receive(&mut self) -> Option<ReceivedEnvelope> {
         let Some(raw) = self.raw.as_mut() else { return std::future::pending().await };
         while let Some(mut message) = raw.receive().await {
-            // Whoever has created a session hears of the session as well.
+            // The creator of a session is subscribed to the session as well.
             if message["method"] == "action" && message["params"]["channel"] == self.chat.as_str() {
                 return Some(self.apply(message["params"].take()));
             }
@@ -136,7 +138,7 @@ impl ChaosClient {
         None
     }
 
-    /// Asks for the host's own view, in its place among the actions, and compares; answers what was heard meanwhile.
+    /// Requests the host's state, in order with the actions, and compares; returns envelopes received meanwhile.
     pub(crate) async fn assert_state_matches_host(&mut self) -> Vec<ReceivedEnvelope> {
         self.request_count += 1;
         let id = format!("whole-{}", self.request_count);
@@ -157,7 +159,7 @@ impl ChaosClient {
         }
     }
 
-    /// The text of a turn, running or over.
+    /// Returns the text of a turn, running or completed.
     pub(crate) fn text(&self, turn: &str) -> Option<String> {
         let active = self.state.active_turn.iter().map(|turn| (&turn.id, &turn.response_parts));
         let mut all = self.state.turns.iter().map(|turn| (&turn.id, &turn.response_parts)).chain(active);
@@ -178,7 +180,7 @@ impl ChaosClient {
             && self.unanswered.remove(&own).is_some()
             && seq <= self.last_server_seq
         {
-            // What was dispatched twice is answered by its first envelope, which may be an old one.
+            // A repeated dispatch is answered by its first envelope, which may be an old one.
             return ReceivedEnvelope { envelope, is_own: true, slot_before: None };
         }
         assert!(seq > self.last_server_seq, "number {seq} came after {}: {envelope}", self.last_server_seq);

@@ -1,4 +1,4 @@
-//! Where a run happens: directories of its own, a disk that can be full, and the lives of the host in them.
+//! Environment of a run: separate directories, a disk that can be full, and the host processes in them.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -12,13 +12,14 @@ use uuid::Uuid;
 use crate::common::{HostProcess, TEST_TIMEOUT, TestHome};
 use crate::run_plan::Agent;
 
-/// Agents inherit it, as do the shells below them.
+/// Inherited by agents and the shells below them.
 const GENERATION_VARIABLE: &str = "CHAOS_LIFE";
 
-/// How long the processes of a host may outlive it: a polite signal, a second, then force; the rest is a busy machine's.
+/// How long the host's processes may outlive it: SIGTERM, a second, then SIGKILL; the rest allows for a busy
+/// machine.
 const PROCESS_EXIT_GRACE: Duration = Duration::from_secs(15);
 
-/// Directories, and perhaps a small disk for the host's state.
+/// Directories, and optionally a small disk for the host's state.
 pub(crate) struct ChaosEnvironment {
     home: TestHome,
     agent: Agent,
@@ -26,7 +27,7 @@ pub(crate) struct ChaosEnvironment {
     host_generations: Vec<String>,
 }
 
-/// A file system of its own, in a mount namespace that lives as long as this value.
+/// Separate file system, in a mount namespace that lives as long as this value.
 struct SmallDisk {
     holder: Child,
 }
@@ -48,7 +49,7 @@ impl SmallDisk {
         self.holder.id().unwrap()
     }
 
-    /// The same path, as it is seen in the namespace.
+    /// Returns the same path, as seen in the namespace.
     fn inside(&self, path: &std::path::Path) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{}", self.pid(), path.display()))
     }
@@ -66,7 +67,7 @@ impl ChaosEnvironment {
         self.home.work()
     }
 
-    /// Another life of the host, and its stdin, whose end is a reason to stop.
+    /// Starts the host again; returns it and its stdin, whose end stops it.
     pub(crate) async fn serve(&mut self) -> (HostProcess, ChildStdin) {
         let fake = hostler_testkit::fake_agent::ensure_built().unwrap();
         let claude = match self.agent {
@@ -86,12 +87,12 @@ impl ChaosEnvironment {
         command.stdin(Stdio::piped());
         self.host_generations.push(life);
         let mut host = HostProcess::start(command, &state).await;
-        // Whoever waits for a child closes its stdin.
+        // Waiting for a child closes its stdin.
         let stdin = host.child.stdin.take().unwrap();
         (host, stdin)
     }
 
-    /// Fills the disk to its last byte.
+    /// Fills the disk completely.
     pub(crate) fn fill_disk(&self) {
         let Some(disk) = &self.disk else { return };
         let mut file = std::fs::File::create(disk.inside(&self.filler_file())).unwrap();
@@ -109,7 +110,7 @@ impl ChaosEnvironment {
         self.home.path("state").join("filler")
     }
 
-    /// Waits until nothing is left of the host's lives so far.
+    /// Waits until no process of the hosts so far remains.
     pub(crate) async fn wait_until_no_processes(&self) {
         let deadline = Instant::now() + PROCESS_EXIT_GRACE;
         loop {
@@ -132,7 +133,7 @@ impl ChaosEnvironment {
     }
 }
 
-/// The same command in the namespaces of a process.
+/// Returns the same command in the namespaces of a process.
 fn within(pid: u32, command: &Command) -> Command {
     let command = command.as_std();
     let mut inner = Command::new("nsenter");

@@ -1,4 +1,4 @@
-//! What clients were promised, and whether it was kept.
+//! Checks what the host acknowledged against the resulting chat.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,11 @@ pub(crate) enum SendKind {
     Steering,
 }
 
-/// What became of a message, as far as clients know.
+/// Outcome of a message, as far as clients know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageFate {
     Unknown,
-    /// Under this number.
+    /// Accepted with this number.
     Accepted(i64),
     Refused,
 }
@@ -30,11 +30,11 @@ struct Message {
     tag: String,
     kind: SendKind,
     fate: MessageFate,
-    /// A client took it back, or put another one into its place.
+    /// A client withdrew it, or replaced it.
     withdrawn: bool,
 }
 
-/// Everything that was sent, and what was said about it.
+/// All sent messages and their outcomes.
 #[derive(Debug, Default)]
 pub(crate) struct DeliveryChecker {
     messages: Vec<Message>,
@@ -44,23 +44,23 @@ pub(crate) struct DeliveryChecker {
 }
 
 impl DeliveryChecker {
-    /// A word that is in no other message.
+    /// Returns a word that is in no other message.
     pub(crate) fn next_tag(&self) -> String {
         format!("#{};", self.messages.len())
     }
 
-    /// A message was dispatched that ends with the last tag.
+    /// Records a dispatched message that ends with the last tag.
     pub(crate) fn record_sent(&mut self, client: &str, number: i64, kind: SendKind) {
         self.sent.insert((client.to_owned(), number), self.messages.len());
         self.messages.push(Message { tag: self.next_tag(), kind, fate: MessageFate::Unknown, withdrawn: false });
     }
 
-    /// A client asked for a queued message back.
+    /// Records that a client removes a queued message.
     pub(crate) fn record_removal(&mut self, client: &str, number: i64, text: &str) {
         self.taken_back.insert((client.to_owned(), number), text.to_owned());
     }
 
-    /// A client heard an envelope.
+    /// Records a received envelope.
     pub(crate) fn record_envelope(&mut self, heard: &ReceivedEnvelope) {
         let envelope = &heard.envelope;
         let origin = &envelope["origin"];
@@ -68,7 +68,7 @@ impl DeliveryChecker {
         let key = (client.to_owned(), number);
         let refused = envelope.get("rejectionReason").is_some();
         if refused && !heard.is_own {
-            // Refusals are not kept: whoever was away will say it again, and may be luckier.
+            // Rejections are not recorded: a disconnected client dispatches again, which may succeed.
             return;
         }
         if let Some(message) = self.sent.get(&key).and_then(|index| self.messages.get_mut(*index)) {
@@ -77,7 +77,7 @@ impl DeliveryChecker {
             let told_before = message.fate;
             assert!(told_before == MessageFate::Unknown || told_before == fate, "{message:?} is {fate:?} as well");
             message.fate = fate;
-            // There is one slot: whoever fills it takes the place of what is in it.
+            // There is one steering slot: a new message replaces the one in it.
             let fills_slot = envelope["action"]["kind"] == "steering" && told_before == MessageFate::Unknown;
             if fills_slot
                 && !refused
@@ -97,7 +97,7 @@ impl DeliveryChecker {
         }
     }
 
-    /// A client was told how things are, not what had happened: what it does not see may have been replaced unseen.
+    /// Records a snapshot instead of envelopes: messages that it does not contain may have been replaced meanwhile.
     pub(crate) fn record_snapshot(&mut self, before: Option<&str>, now: &ChatState) {
         let Some(before) = before else { return };
         if !places(now).iter().any(|(text, _)| text.contains(before)) {
@@ -109,12 +109,12 @@ impl DeliveryChecker {
         self.messages.iter().filter(|message| matches!(message.fate, MessageFate::Accepted(_))).count()
     }
 
-    /// The tag of the message that was sent last.
+    /// Returns the tag of the last sent message.
     pub(crate) fn last_tag(&self) -> &str {
         self.messages.last().map_or("", |message| &message.tag)
     }
 
-    /// Whether the message that was sent last was accepted; `None` if nobody has said so yet.
+    /// Returns whether the last sent message was accepted; `None` if that is unknown.
     pub(crate) fn last_is_accepted(&self) -> Option<bool> {
         match self.messages.last()?.fate {
             MessageFate::Unknown => None,
@@ -122,8 +122,8 @@ impl DeliveryChecker {
         }
     }
 
-    /// Nothing acknowledged is lost or doubled, nothing refused is there, and all of it is in order. Answers how many of
-    /// the accepted messages are there.
+    /// Checks that no acknowledged message is lost or duplicated, no rejected one is present, and all are in order.
+    /// Returns how many accepted messages are present.
     pub(crate) fn check_chat(&self, chat: &ChatState) -> usize {
         let places = places(chat);
         let show = || format!("{:#?}\n{places:#?}", self.messages);
@@ -161,7 +161,7 @@ impl DeliveryChecker {
     }
 }
 
-/// Where messages are, in order: in the transcript, in the slot, in the queue. With each, whether a person sent it.
+/// Returns messages in order: in the transcript, in the slot, in the queue. With each, whether a person sent it.
 fn places(chat: &ChatState) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     let ended = chat.turns.iter().map(|turn| (&turn.message, &turn.response_parts));
@@ -169,7 +169,7 @@ fn places(chat: &ChatState) -> Vec<(String, bool)> {
     for (message, parts) in ended.chain(active) {
         found.push((message.text.clone(), message.origin.kind == MessageKind::User));
         for part in parts {
-            // What the agent was told and did not answer any more is told by the turn that it was told in.
+            // An injected steer without an answer is shown by the turn that it was injected into.
             if let ResponsePart::SystemNotification(notice) = part
                 && let StringOrMarkdown::Plain(text) = &notice.content
             {
@@ -182,7 +182,7 @@ fn places(chat: &ChatState) -> Vec<(String, bool)> {
     found
 }
 
-/// What was over before is over, word for word.
+/// Checks that completed turns have not changed.
 pub(crate) fn check_past(before: &ChatState, now: &ChatState) {
     for (old, new) in before.turns.iter().zip(&now.turns) {
         let (old, new) = (serde_json::to_value(old).unwrap(), serde_json::to_value(new).unwrap());
@@ -191,7 +191,7 @@ pub(crate) fn check_past(before: &ChatState, now: &ChatState) {
     assert!(now.turns.len() >= before.turns.len(), "turns that were over are gone");
 }
 
-/// The action of a message.
+/// Returns the action of a message.
 pub(crate) fn action(kind: SendKind, text: &str) -> Value {
     let message = serde_json::json!({"text": text, "origin": {"kind": "user"}});
     let id = uuid::Uuid::new_v4();

@@ -1,4 +1,4 @@
-//! Faults that are done to processes from outside, by their descriptors and signals.
+//! Faults that are injected into processes from outside, by descriptors and signals.
 
 use std::os::fd::OwnedFd;
 
@@ -19,7 +19,7 @@ fn kill_now(pid: u32) -> bool {
     kill(nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).is_ok()
 }
 
-/// Writes lines that are none between the agent's own; `false` if there is no agent.
+/// Writes invalid lines between the agent's own; `false` if there is no agent.
 pub(crate) fn write_malformed(host: u32) -> bool {
     const LINES: &[u8] = b"this is not JSON\n{\"type\":\"stream_event\",\"event\":\n\n[7]\n{\"type\":\"assistant\",\"message\":7}\n\xff\xfe\n";
     let Some(stdout) = agent(host).and_then(|agent| descriptor(agent, 1)) else { return false };
@@ -43,13 +43,13 @@ pub(crate) fn cut_gateway(host: u32) -> bool {
 }
 
 fn agent(host: u32) -> Option<u32> {
-    // Children that the agent has left behind have the same parent as it has, and a real agent rewrites its command line.
+    // Orphaned children of the agent have the same parent, and a real agent rewrites its command line.
     let agents = processes::agent_processes(host);
     let named = agents.iter().rfind(|process| process.command.contains("--output-format"));
     named.or_else(|| agents.iter().min_by_key(|process| process.pid)).map(|process| process.pid)
 }
 
-/// A descriptor of another process, as our own.
+/// Duplicates a descriptor of another process.
 fn descriptor(pid: u32, number: i32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;

@@ -1,4 +1,4 @@
-//! One run: a workload, a fault in its midst, the host's end, and what must be true after the next one's start.
+//! One run: a workload, a fault during it, the host's end, and the checks after the next start.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,25 +17,25 @@ use crate::run_plan::{Agent, ClientStep, Fault, RunPlan, SeededRandom};
 use crate::scheduling_watchdog::SchedulingWatchdog;
 use crate::slow_disk::SlowDisk;
 
-/// Streamed output is written at the latest after this time.
+/// Maximum delay until streamed output is written.
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(100);
 
-/// How often a message may come too early, because something else has begun to run, before that is a fault of its own.
+/// How often a message may be rejected because another turn has started, before that counts as a failure.
 const MAX_SEND_ATTEMPTS: u32 = 20;
 
-/// What is worth counting.
+/// Counts over runs.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct RunCounts {
     pub(crate) runs: u32,
     pub(crate) faults_injected: u32,
     pub(crate) accepted: usize,
-    /// Of those, the ones that nobody took back; they were all found in their places.
+    /// Accepted messages that were not withdrawn; all of them were found.
     pub(crate) retained: usize,
-    /// Turns that were running when the host ended, and are told as such by the next one.
+    /// Turns that were running when the host ended, and that the next host shows as interrupted.
     pub(crate) interrupted: u32,
 }
 
-/// Does what a plan says; panics where a promise was not kept.
+/// Runs a plan; panics if a guarantee is broken.
 pub(crate) async fn run(plan: RunPlan, watchdog: Arc<SchedulingWatchdog>) -> RunCounts {
     let mut scene = ChaosRun::begin(&plan, watchdog).await;
     scene.work(&plan).await;
@@ -65,14 +65,14 @@ struct ChaosRun {
     random: SeededRandom,
     watchdog: Arc<SchedulingWatchdog>,
     injected: bool,
-    /// A fault that kept the disk from being written in time.
+    /// A fault that delayed writes to the disk.
     disk_was_bad: bool,
     slow: Option<SlowDisk>,
 }
 
 /// What was known when the host ended.
 struct StateBeforeEnd {
-    /// What each client had seen, and its running turn with the text that must be there.
+    /// State of each client, and its running turn with the text that must survive.
     seen: [(ChatState, Option<StreamedTurn>); 2],
     was_graceful: bool,
 }
@@ -80,7 +80,7 @@ struct StateBeforeEnd {
 struct StreamedTurn {
     turn: String,
     received_text: String,
-    /// So many bytes of it were old enough to be written.
+    /// Bytes that were old enough to be written.
     durable_bytes: usize,
 }
 
@@ -103,7 +103,7 @@ impl ChaosRun {
             disk_was_bad: false,
             slow: None,
         };
-        // A session is there for good as soon as its first message is accepted.
+        // A session is durable as soon as its first message is accepted.
         scene.send(0, SendKind::Turn, &plan.first_prompt).await;
         scene.listen_while(|scene| scene.delivery_checker.last_is_accepted().is_none()).await;
         assert_eq!(scene.delivery_checker.last_is_accepted(), Some(true));
@@ -126,7 +126,7 @@ impl ChaosRun {
         }
     }
 
-    /// Does the fault if this is its place; whether the host has ended by it.
+    /// Injects the fault if it is due; returns whether the host has ended by it.
     async fn fault_is_due(&mut self, plan: &RunPlan, index: usize) -> bool {
         if plan.fault_after.0 != index {
             return false;
@@ -134,7 +134,7 @@ impl ChaosRun {
         self.listen(plan.fault_after.1).await;
         let pid = self.host.pid;
         match plan.fault {
-            // Both are the host's end, which is no part of the workload.
+            // Both end the host, which is not part of the workload.
             Fault::HostKilled | Fault::StdinEnds => {
                 self.injected = true;
                 return true;
@@ -169,7 +169,7 @@ impl ChaosRun {
         false
     }
 
-    /// Does a fault now, or soon: what it is done to may not be there yet.
+    /// Injects a fault now, or soon: its target may not exist yet.
     async fn inject(&mut self, fault: impl Fn() -> bool) {
         for _ in 0..MAX_SEND_ATTEMPTS {
             self.injected = fault();
@@ -181,7 +181,7 @@ impl ChaosRun {
         }
     }
 
-    /// While the fault lasts, people go on.
+    /// Continues the workload during the fault.
     async fn work_during_fault(&mut self, lasts: Duration) {
         let kinds = [SendKind::Queued, SendKind::Turn, SendKind::Steering];
         let pieces = 3;
@@ -232,7 +232,7 @@ impl ChaosRun {
         }
     }
 
-    /// A client that had left comes back, and says again what was not answered. Answers how it was made whole.
+    /// Reconnects a client, which repeats unanswered dispatches.
     async fn return_client(&mut self, who: usize) {
         if !self.clients[who].is_connected() {
             self.reconnect(who).await;
@@ -253,7 +253,7 @@ impl ChaosRun {
 
     // ── Listening ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Hears whatever comes for a while.
+    /// Receives events for a while.
     async fn listen(&mut self, time: Duration) {
         let until = tokio::time::Instant::now() + time;
         while let Some(heard) = self.receive(until).await {
@@ -261,7 +261,7 @@ impl ChaosRun {
         }
     }
 
-    /// Hears whatever comes as long as something is so.
+    /// Receives events while a condition holds.
     async fn listen_while(&mut self, holds: impl Fn(&Self) -> bool) {
         let until = tokio::time::Instant::now() + TEST_TIMEOUT;
         while holds(self) {
@@ -272,7 +272,7 @@ impl ChaosRun {
         }
     }
 
-    /// What one of the clients hears next, and which.
+    /// Returns the next event of one of the clients, and which client.
     async fn receive(&mut self, until: tokio::time::Instant) -> Option<(usize, Option<ReceivedEnvelope>)> {
         let [first, second] = &mut self.clients;
         tokio::select! {
@@ -289,7 +289,7 @@ impl ChaosRun {
         let asks = action["type"] == "chat/toolCallReady" && action.get("confirmed").is_none_or(Value::is_null);
         if asks && who == 0 {
             let approved = match self.random.below(8) {
-                // Nobody answers.
+                // No client answers.
                 0 => return,
                 1 => false,
                 _ => true,
@@ -302,7 +302,7 @@ impl ChaosRun {
 
     // ── The end, and after it ─────────────────────────────────────────────────────────────────────────────────────
 
-    /// The host ends; answers what clients know then.
+    /// Ends the host; returns what clients know then.
     async fn end(&mut self, plan: &RunPlan) -> StateBeforeEnd {
         let politely = match plan.fault {
             Fault::HostKilled => false,
@@ -334,7 +334,7 @@ impl ChaosRun {
         let seen = self.clients.each_ref().map(|client| {
             let stream = client.state.active_turn.as_ref().map(|turn| {
                 let heard = client.text(&turn.id).unwrap_or_default();
-                // A host that gets no processor cannot write either: only time that was there to be used counts.
+                // A host without processor time cannot write: only usable time counts.
                 let is_old = |at: &Instant| politely || watchdog.usable_time(*at, ended) > MAX_WRITE_DELAY;
                 let safe = client.text_progress.iter().rfind(|(at, _)| is_old(at)).map_or(0, |(_, length)| *length);
                 StreamedTurn {
@@ -348,7 +348,7 @@ impl ChaosRun {
         StateBeforeEnd { seen, was_graceful: politely }
     }
 
-    /// The next host: all that was promised is there. Answers whether a turn was interrupted.
+    /// Starts the next host and checks all guarantees. Returns whether a turn was interrupted.
     async fn restart_and_check(&mut self, plan: &RunPlan, before: StateBeforeEnd) -> bool {
         if plan.waits_for_processes {
             self.environment.wait_until_no_processes().await;
@@ -392,7 +392,7 @@ impl ChaosRun {
         interrupted.is_some()
     }
 
-    /// The next message works, whatever was left behind. Answers how many messages are there then.
+    /// Checks that the next message works. Returns how many messages are present then.
     async fn send_next_message(&mut self) -> usize {
         for _ in 0..MAX_SEND_ATTEMPTS {
             self.cancel_until_idle().await;
@@ -419,7 +419,7 @@ impl ChaosRun {
         panic!("no message was accepted in {MAX_SEND_ATTEMPTS} attempts: {:#?}", self.clients[0].state);
     }
 
-    /// Whatever runs is cancelled, until nothing runs.
+    /// Cancels running turns until none runs.
     async fn cancel_until_idle(&mut self) {
         for _ in 0..MAX_SEND_ATTEMPTS {
             let Some(turn) = self.clients[0].state.active_turn.as_ref().map(|turn| turn.id.clone()) else { return };

@@ -1,8 +1,8 @@
-//! What a run will do: dealt by its seed, before anything has happened.
+//! Plan of a run: derived from its seed before the run starts.
 
 use std::time::Duration;
 
-/// Numbers that look random and are the same for the same seed.
+/// Deterministic pseudorandom numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRandom(u64);
 
@@ -27,34 +27,34 @@ impl SeededRandom {
     }
 }
 
-/// Whom the host drives.
+/// Agent of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agent {
     Fake,
-    /// A build of the real agent.
+    /// Build of the real agent.
     Real(&'static str),
 }
 
-/// What goes wrong.
+/// Fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     HostKilled,
     AgentKilled,
     SupervisorKilled,
-    /// The connections between the agent and the gateway.
+    /// The connections between the agent and the gateway are cut.
     GatewayCut,
     DiskFull,
     DiskSlow,
-    /// The host's own stdin, whose end is a reason to stop.
+    /// The host's stdin ends, which stops it.
     StdinEnds,
-    /// Lines between the agent's own that are none.
+    /// Invalid lines between the agent's own.
     Malformed,
-    /// Both clients lose their connection at once.
+    /// Both clients lose their connections at once.
     ClientsCut,
 }
 
 const FAULTS: [Fault; 9] = [
-    // Twice as often as the others: it is the one that can lose something.
+    // Twice as often as the others, because it is most likely to lose data.
     Fault::HostKilled,
     Fault::HostKilled,
     Fault::AgentKilled,
@@ -80,38 +80,38 @@ const FAULTS_OF_REAL_AGENTS: [Fault; 10] = [
     Fault::ClientsCut,
 ];
 
-/// One thing that a client does. The first number says which of the two.
+/// Client step. The first number selects one of the two clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClientStep {
     Say(usize, String),
     Queue(usize, String),
     Steer(usize, String),
     Cancel(usize),
-    /// Takes a queued message back.
+    /// Removes a queued message.
     Unqueue(usize),
     Resume(usize),
     Leave(usize),
     Return(usize),
 }
 
-/// What happens when.
+/// Steps and fault of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunPlan {
     pub(crate) agent: Agent,
     pub(crate) fault: Fault,
-    /// The first message; the session begins with it.
+    /// First message; it starts the session.
     pub(crate) first_prompt: String,
-    /// Each after a silence.
+    /// Steps, each after a pause.
     pub(crate) steps: Vec<(Duration, ClientStep)>,
-    /// The fault comes so long after this many steps.
+    /// The fault occurs this long after this many steps.
     pub(crate) fault_after: (usize, Duration),
-    /// How long a fault lasts that does not last for ever.
+    /// Duration of a fault that ends.
     pub(crate) fault_duration: Duration,
-    /// The host is killed in the end, not asked to stop.
+    /// Whether the host is killed in the end, instead of stopped.
     pub(crate) is_host_killed: bool,
-    /// The next host starts when the last process of this one is gone, not at once.
+    /// Whether the next host starts after the last process of this one has ended.
     pub(crate) waits_for_processes: bool,
-    /// For what is decided on the way.
+    /// For decisions during the run.
     pub(crate) random: SeededRandom,
 }
 
@@ -120,7 +120,7 @@ impl RunPlan {
         let mut random = SeededRandom::new(seed);
         let (fault, unit) = match agent {
             Agent::Fake => (random.pick(&FAULTS), 1),
-            // It takes longer to start, and to stop.
+            // It takes longer to start and to stop.
             Agent::Real(_) => (random.pick(&FAULTS_OF_REAL_AGENTS), 12),
         };
         let first_prompt = prompt(&mut random, agent);
@@ -163,7 +163,7 @@ fn step(dice: &mut SeededRandom, agent: Agent) -> ClientStep {
     }
 }
 
-/// What a message makes the agent do; its tag is appended later.
+/// Returns a prompt for the agent; its tag is appended later.
 fn prompt(dice: &mut SeededRandom, agent: Agent) -> String {
     match agent {
         Agent::Fake => fake_prompt(dice),
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_deals_the_same_run_and_all_faults_are_dealt() {
+    fn plans_are_deterministic_and_cover_all_faults() {
         let deal = |seed| format!("{:?}", RunPlan::from_seed(seed, Agent::Fake));
         assert_eq!(deal(7), deal(7));
         assert_ne!(deal(7), deal(8));

@@ -1,5 +1,5 @@
-//! A slow disk: the thread that writes the journal is held up at each of its writes and syncs, as by a disk that takes
-//! its time. Nothing in the host knows of it.
+//! Slow disk: the thread that writes the journal is delayed at each write and sync by tracing it. The host contains
+//! no code for it.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,27 +9,27 @@ use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// The name of the thread, as far as the kernel keeps it.
+/// Name of the thread, as truncated by the kernel.
 const JOURNAL_THREAD_NAME: &str = "hostler-journal";
 
 const TRACE_POLL_INTERVAL: Duration = Duration::from_micros(500);
 
-/// A disk that is slow until this value is gone, or its time is over.
+/// Disk that is slow until this value is dropped, or its time is over.
 pub(crate) struct SlowDisk(Option<JoinHandle<bool>>);
 
 impl SlowDisk {
-    /// Makes each write of a host take so much longer, for so long.
+    /// Delays each write of a host, for a while.
     pub(crate) fn start(host: u32, each: Duration, lasts: Duration) -> Self {
-        // One thread sees to it from beginning to end: the kernel allows no other.
+        // The kernel requires one thread for all tracing.
         Self(Some(std::thread::spawn(move || {
             let mut held = false;
-            // An error says that the host is dead, or that it may not be traced.
+            // An error means that the host has ended, or may not be traced.
             let _ = hold_up(host, each, lasts, &mut held);
             held
         })))
     }
 
-    /// Waits for its end; `false` if the host could not be held up.
+    /// Waits for the end; `false` if the host could not be delayed.
     pub(crate) async fn wait_for_end(mut self) -> bool {
         let Some(thread) = self.0.take() else { return false };
         tokio::task::spawn_blocking(move || thread.join().unwrap_or(false)).await.unwrap_or(false)
@@ -61,7 +61,7 @@ fn hold_up(host: u32, each: Duration, lasts: Duration, held: &mut bool) -> nix::
             }
             Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
             Ok(WaitStatus::PtraceEvent(..)) => None,
-            // The host is dead.
+            // The host has ended.
             _ => return Ok(()),
         };
         if leaving || Instant::now() >= deadline {
@@ -80,7 +80,7 @@ fn writer(host: u32) -> Option<Pid> {
     Some(Pid::from_raw(thread.file_name().to_str()?.parse().ok()?))
 }
 
-/// Whether a stopped thread stands before or behind a call that writes.
+/// Returns whether a stopped thread is at the entry or exit of a write call.
 fn is_write(thread: Pid) -> bool {
     let calls = [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_ftruncate];
     let line = std::fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default();

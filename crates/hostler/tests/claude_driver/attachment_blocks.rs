@@ -1,4 +1,4 @@
-//! Things to attach.
+//! Attachment blocks for tests.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ pub(crate) fn text(title: &str, text: &str) -> AttachmentBlock {
     AttachmentBlock::Text { title: DisplayName::new(title), text: text.into() }
 }
 
-/// A picture without compression, so that it is as large as its pixels.
+/// Returns an uncompressed image, as large as its pixels.
 pub(crate) fn png(width: u32, height: u32) -> AttachmentBlock {
     let mut noise = 7_u32;
     let row = width * 3 + 1;
     let pixel = |at: u32| {
         noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // Every row begins with the name of its filter, which is none.
+        // Every row starts with its filter byte: none.
         if at.is_multiple_of(row) { 0 } else { noise.to_be_bytes()[0] }
     };
     let pixels: Vec<u8> = (0..row * height).map(pixel).collect();
@@ -57,7 +57,7 @@ pub(crate) fn png(width: u32, height: u32) -> AttachmentBlock {
     AttachmentBlock::Image { image_type: ImageType::Png, data: file.into() }
 }
 
-/// A PDF document with one empty page.
+/// Returns a PDF document with one empty page.
 pub(crate) fn one_page_pdf() -> Vec<u8> {
     let objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -82,7 +82,7 @@ fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0_u32, |crc, byte| table[usize::from(crc.to_le_bytes()[0] ^ byte)] ^ (crc >> 8))
 }
 
-/// The contents of a block, as they stand in a request.
+/// Returns the contents of a block, as encoded in a request.
 pub(crate) fn base64_contents(block: &AttachmentBlock) -> String {
     match block {
         AttachmentBlock::Image { data, .. } | AttachmentBlock::Pdf { data, .. } => STANDARD.encode(Arc::clone(data)),
@@ -90,7 +90,7 @@ pub(crate) fn base64_contents(block: &AttachmentBlock) -> String {
     }
 }
 
-/// What a block of a request holds: its kind, its contents and its title. Nothing for what the agent said itself.
+/// Returns type, contents and title of a request's block; `None` for the agent's own text.
 pub(crate) fn request_block_contents(block: &Value) -> Option<(String, String, Option<String>)> {
     let string = |value: &Value| value.as_str().map(str::to_owned);
     let (kind, contents) = match block["type"].as_str()? {

@@ -1,4 +1,4 @@
-//! What is attached to a message, as the model is given it by the real agent.
+//! Attachments of a message, as the real agent passes them to the model.
 
 use hostler_attachments::{AttachmentBlock, ImageType};
 use hostler_driver::{ApiErrorCategory, Driver as _, DriverEvent, Prompt, TurnFailure, TurnOutcome};
@@ -9,11 +9,11 @@ use crate::attachment_blocks::{base64_contents, image, pdf, png, request_block_c
 use crate::common::BUILDS;
 use crate::driver_fixture::{DriverFixture, markdown_text as said};
 
-/// Widths and heights: the longest edge that both builds let pass, and almost the most bytes.
+/// Widths and heights: the longest edge that both builds accept, and almost the maximum bytes.
 const LARGEST_IMAGE_SIZES: [(u32, u32); 2] = [(2000, 80), (408, 417)];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_of_block_reaches_the_model_as_it_is_and_in_its_order() {
+async fn every_block_type_reaches_the_model_unchanged_and_in_order() {
     let references = AttachmentBlock::References("The user names these:\n- src/main.rs".into());
     let blocks = vec![
         png(40, 30),
@@ -52,10 +52,11 @@ async fn every_kind_of_block_reaches_the_model_as_it_is_and_in_its_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_picture_within_the_limits_is_passed_on_byte_for_byte() {
+async fn image_within_limits_is_passed_byte_for_byte() {
     for build in BUILDS {
         for (width, height) in LARGEST_IMAGE_SIZES {
-            // One conversation each: the scripted model counts a picture's letters, and the agent would make room.
+            // One conversation each: the scripted model counts an image's bytes as tokens, and the agent would
+            // compact.
             let mut bed = DriverFixture::open(build).await;
             let picture = png(width, height);
             bed.send_with("!say seen", vec![picture.clone()]).await;
@@ -70,7 +71,7 @@ async fn a_picture_within_the_limits_is_passed_on_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_with_attachments_is_words_and_no_attachment_is_a_command() {
+async fn command_with_attachments_is_plain_text_and_attachments_are_no_commands() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         let picture = png(4, 4);
@@ -95,7 +96,7 @@ async fn a_command_with_attachments_is_words_and_no_attachment_is_a_command() {
                 .collect();
             assert!(told.iter().any(|contents| contents == asked), "{build}: {told:#?}");
         }
-        // Without them it is one.
+        // Without attachments it is a command.
         let before = bed.environment.model.requests().len();
         bed.send("/cost").await;
         assert!(said(&bed.wait_for_turn_end().await).contains("Total cost"), "{build}");
@@ -105,7 +106,7 @@ async fn a_command_with_attachments_is_words_and_no_attachment_is_a_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_longest_prompt_is_taken_whole() {
+async fn longest_prompt_is_accepted_whole() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         let driver = bed.environment.driver();
@@ -126,7 +127,7 @@ async fn the_longest_prompt_is_taken_whole() {
     }
 }
 
-/// How the turn failed, or was about to.
+/// Returns how the turn failed, or is being retried.
 fn failure(event: &DriverEvent) -> Option<(ApiErrorCategory, Option<u16>)> {
     match event {
         DriverEvent::TurnEnded(TurnOutcome::Failed(TurnFailure { category, status, .. }))
@@ -136,7 +137,7 @@ fn failure(event: &DriverEvent) -> Option<(ApiErrorCategory, Option<u16>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_keep_their_names_also_with_something_attached() {
+async fn failures_keep_their_categories_with_attachments() {
     for build in BUILDS {
         for (status, message, expected) in [
             (401, "invalid x-api-key", ApiErrorCategory::Auth),

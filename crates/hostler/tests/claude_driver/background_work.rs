@@ -1,4 +1,4 @@
-//! Work beside the turns, and the turns that follow from it.
+//! Background work, and the turns that follow from it.
 
 use hostler_driver::{BackgroundTaskKind, ConnectionError, DriverEvent, TurnCause};
 use serde_json::json;
@@ -24,7 +24,7 @@ fn is_over(event: &DriverEvent) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_background_command_wakes_the_agent_and_no_prompt_is_taken_for_answered() {
+async fn background_end_starts_an_agent_turn_and_does_not_end_a_prompts_turn() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         bed.send(&background("end", "the job")).await;
@@ -45,7 +45,7 @@ async fn the_end_of_a_background_command_wakes_the_agent_and_no_prompt_is_taken_
         std::fs::write(bed.file("end"), "").unwrap();
         let before = bed.wait_for("end of the job", is_over).await;
         assert_eq!(before.len(), 1, "{build}: nothing happens until then: {before:#?}");
-        // In the very moment in which the agent begins to speak of it.
+        // Exactly when the agent starts its own turn about the work.
         bed.send("!say the answer").await;
         let (one, two) = (bed.wait_for_turn_end().await, bed.wait_for_turn_end().await);
         let (own, asked) = if *began(&one) == TurnCause::Prompt { (two, one) } else { (one, two) };
@@ -58,10 +58,10 @@ async fn the_end_of_a_background_command_wakes_the_agent_and_no_prompt_is_taken_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_during_a_turn_of_the_agents_own_gets_its_own_turn() {
+async fn prompt_during_an_agent_initiated_turn_gets_its_own_turn() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
-        // The agent repeats the job's name to the model, whose script it is: its own turn calls a tool.
+        // The agent repeats the job's description to the model as its script: its own turn calls a tool.
         let own = json!({ "command": wait_for("own", 0), "description": "own call" });
         bed.send(&background("end", &format!("job\n!tool Bash {own}\n!say of my own"))).await;
         bed.wait_for_turn_end().await;
@@ -82,7 +82,7 @@ async fn a_prompt_during_a_turn_of_the_agents_own_gets_its_own_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_background_command_is_stopped_and_wakes_nobody() {
+async fn stopped_background_command_starts_no_turn() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         bed.send(&background("never", "the job")).await;
@@ -104,7 +104,7 @@ async fn a_background_command_is_stopped_and_wakes_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_in_the_background_is_told_of() {
+async fn background_sub_agent_is_reported() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         let call = json!({ "command": wait_for("go", 0), "description": "waits" });

@@ -1,4 +1,4 @@
-//! What every driver owes the engine, with the real agent.
+//! Conformance checks on the Claude driver, with the real agent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::common::BUILDS;
 use crate::driver_fixture::{DriverEnvironment, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_driver_conforms_with_the_real_agent() {
+async fn driver_conforms_with_the_real_agent() {
     for build in BUILDS {
         let place = Arc::new(DriverEnvironment::new(build).await);
         let (mine, go) = (Arc::clone(&place), place.home.work().join("go"));

@@ -1,4 +1,4 @@
-//! The driver alone with one of the real builds, on a scripted model that remembers what it was asked.
+//! Driver without a host, with one of the real builds, on a scripted model that records its requests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use uuid::Uuid;
 use crate::common::scripted_upstream::ScriptedUpstreamServer;
 use crate::common::{TEST_TIMEOUT, TestHome, claude_executable, supervisor_command};
 
-/// One agent, and where it lives.
+/// Running agent and its environment.
 pub(crate) struct DriverFixture {
     pub(crate) build: &'static str,
     pub(crate) environment: DriverEnvironment,
     pub(crate) conversation: Uuid,
     pub(crate) opened: OpenedConnection,
-    /// Everything that the agent did.
+    /// All events of the agent.
     pub(crate) received: Vec<DriverEvent>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct DriverEnvironment {
     pub(crate) model: ScriptedUpstreamServer,
 }
 
-/// What the gate says about everything.
+/// Gatekeeper with a fixed decision.
 struct FixedGatekeeper(GateDecision);
 
 impl PermissionGate for FixedGatekeeper {
@@ -89,7 +89,7 @@ impl DriverFixture {
         Self { build, environment: place, conversation, opened, received: Vec::new() }
     }
 
-    /// A file in the working directory, which a command may wait for.
+    /// Returns a file in the working directory, which a command may wait for.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.environment.home.work().join(name)
     }
@@ -98,7 +98,7 @@ impl DriverFixture {
         self.send_with(prompt, Vec::new()).await;
     }
 
-    /// The same, with something attached.
+    /// Does the same with attachments.
     pub(crate) async fn send_with(&self, prompt: &str, blocks: Vec<AttachmentBlock>) {
         self.opened.connection.send(Prompt::new(prompt).with_blocks(blocks)).await.unwrap();
     }
@@ -107,13 +107,13 @@ impl DriverFixture {
         self.steer_with(id, text, Vec::new());
     }
 
-    /// The same, with something attached.
+    /// Does the same with attachments.
     pub(crate) fn steer_with(&self, id: &str, text: &str, blocks: Vec<AttachmentBlock>) {
         let text = Prompt::new(text).with_blocks(blocks);
         self.opened.connection.steer(SteeringMessage { id: SteeringMessageId(id.to_owned()), prompt: text });
     }
 
-    /// What the model was asked last: the blocks of the last message that a person, or a tool, said.
+    /// Returns the blocks of the last user message that the model received.
     pub(crate) fn last_user_blocks(&self) -> Vec<Value> {
         let requests = self.environment.model.requests();
         let messages = requests.last().expect("a request").body["messages"].as_array().cloned().unwrap_or_default();
@@ -121,7 +121,7 @@ impl DriverFixture {
         last["content"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Waits for an event, and answers all up to it.
+    /// Waits for an event, and returns all up to it.
     pub(crate) async fn wait_for(&mut self, what: &str, wanted: impl Fn(&DriverEvent) -> bool) -> Vec<DriverEvent> {
         let mut events = Vec::new();
         loop {
@@ -144,7 +144,7 @@ impl DriverFixture {
         self.wait_for("decision of the gate", |event| matches!(event, DriverEvent::ToolDecided { .. })).await;
     }
 
-    /// The bodies of the requests that hold a text.
+    /// Returns the bodies of the requests that contain a text.
     pub(crate) fn requests_with(&self, text: &str) -> Vec<String> {
         let all = self.environment.model.requests().into_iter().map(|request| request.body["messages"].to_string());
         all.filter(|body| body.contains(text)).collect()
@@ -155,12 +155,12 @@ impl DriverFixture {
     }
 }
 
-/// A command that ends with this code when the file is there.
+/// Returns a command that exits with this code when the file exists.
 pub(crate) fn wait_for(file: &str, code: u8) -> String {
     format!("while [ ! -e {file} ]; do sleep 0.05; done; exit {code}")
 }
 
-/// What is said in the events.
+/// Returns the markdown text of the events.
 pub(crate) fn markdown_text(events: &[DriverEvent]) -> String {
     let said = |event: &DriverEvent| match event {
         DriverEvent::PartDelta { text, .. } => Some(text.clone()),
@@ -169,7 +169,7 @@ pub(crate) fn markdown_text(events: &[DriverEvent]) -> String {
     events.iter().filter_map(said).collect()
 }
 
-/// The receipts, and what they stand between.
+/// Returns the steer receipts and the events around them.
 pub(crate) fn steer_receipts(events: &[DriverEvent]) -> Vec<&str> {
     let receipt = |event| match event {
         &DriverEvent::SteerInjected(_) => Some("told"),

@@ -1,4 +1,4 @@
-//! One bad picture does not end a conversation: it is taken out of the agent's own record.
+//! One rejected image does not end a conversation: it is removed from the agent's transcript.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::attachment_blocks::{pdf, png};
 use crate::common::{BUILDS, TEST_TIMEOUT, list_files};
 use crate::driver_fixture::{DriverFixture, markdown_text as said};
 
-/// What a request may not hold, and how the provider says so.
+/// Content that the provider rejects, and its error.
 const REJECTED_IMAGE: (&str, &str) =
     ("\"type\":\"image\"", "messages.2.content.1.image.source.base64: Could not process image");
 const REJECTED_DOCUMENT: (&str, &str) =
     ("application/pdf", "messages.2.content.1.pdf.source.base64.data: The PDF specified was not valid.");
 
-/// How the conversation is continued.
+/// Returns the resume token of the conversation.
 fn token(bed: &DriverFixture) -> ResumeToken {
     let tokens = bed.received.iter().rev().find_map(|event| match event {
         DriverEvent::ResumeToken(token) => Some(token.clone()),
@@ -29,7 +29,7 @@ fn token(bed: &DriverFixture) -> ResumeToken {
     tokens.expect("a token")
 }
 
-/// Where the conversation is stored. The agent writes behind its words, so that the token may be no path yet.
+/// Returns the transcript. The agent writes it with a delay, so that it may not exist yet.
 async fn record(bed: &DriverFixture) -> PathBuf {
     let name = format!("{}.jsonl", bed.conversation);
     let written = async {
@@ -45,20 +45,20 @@ async fn record(bed: &DriverFixture) -> PathBuf {
     tokio::time::timeout(TEST_TIMEOUT, written).await.expect("a record")
 }
 
-/// Whether the model's provider would not have it.
+/// Returns whether the provider rejected the request.
 fn is_rejected(events: &[DriverEvent]) -> bool {
     let rejected = |failure: &TurnFailure| failure.category == ApiErrorCategory::AttachmentRejected;
     matches!(events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Failed(failure))) if rejected(failure))
 }
 
-/// The conversation goes on in another process.
+/// Resumes the conversation in another process.
 async fn resume(bed: &mut DriverFixture) {
     let mut spec = bed.environment.spec(GateDecision::Allow);
     spec.conversation = ConversationStart::Resume { id: bed.conversation, token: token(bed) };
     bed.opened = bed.environment.driver().open(spec).await.unwrap();
 }
 
-/// Says something that the provider refuses, drops what it refuses, and goes on.
+/// Sends content that the provider rejects, removes it, and continues.
 async fn refused_and_dropped(
     build: &'static str,
     (part, reason): (&str, &str),
@@ -72,7 +72,7 @@ async fn refused_and_dropped(
     bed.environment.model.reject_requests_containing(part, 400, reason);
     bed.send_with(prompt, blocks).await;
     let events = bed.wait_for_turn_end().await;
-    // Newer builds take it out of the request by themselves, say so, and go on.
+    // Newer builds remove it from the request by themselves, report it, and continue.
     let helps_itself = build == "native";
     assert_eq!(is_rejected(&events), !helps_itself, "{build}: {events:#?}");
     if !helps_itself {
@@ -102,14 +102,14 @@ async fn refused_and_dropped(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_picture_that_the_provider_refuses_is_dropped_and_the_conversation_goes_on() {
+async fn rejected_image_is_removed_and_the_conversation_continues() {
     for build in BUILDS {
         refused_and_dropped(build, REJECTED_IMAGE, "look\n!say seen", vec![png(4, 4)]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn so_is_a_document() {
+async fn rejected_document_is_removed_and_the_conversation_continues() {
     for build in BUILDS {
         let paper = pdf("a.pdf", b"%PDF-1.4\n%%EOF\n");
         refused_and_dropped(build, REJECTED_DOCUMENT, "look\n!say seen", vec![paper]).await;
@@ -117,7 +117,7 @@ async fn so_is_a_document() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn so_is_a_picture_that_a_tool_found() {
+async fn rejected_image_of_a_tool_result_is_removed_and_the_conversation_continues() {
     for build in BUILDS {
         let read = json!({ "file_path": "picture.jpeg" });
         refused_and_dropped(build, REJECTED_IMAGE, &format!("!tool Read {read}\n!say seen"), Vec::new()).await;

@@ -1,4 +1,4 @@
-//! What changes under a living agent: its model, its effort, its thinking, its memory.
+//! Settings that change under a running agent: model, effort, thinking budget; and compaction.
 
 use hostler_driver::{AgentSettingChange, ConnectionError, DriverEvent, GateDecision, TurnCause, TurnOutcome};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::common::BUILDS;
 use crate::driver_fixture::{DriverFixture, markdown_text};
 
-/// The latest request to the model.
+/// Returns the latest request to the model.
 fn latest(bed: &DriverFixture) -> Value {
     bed.environment.model.requests().last().unwrap().body.clone()
 }
@@ -20,7 +20,7 @@ async fn say(bed: &mut DriverFixture, words: &str) -> Vec<DriverEvent> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_request_follows_what_was_changed() {
+async fn next_request_uses_changed_settings() {
     for build in BUILDS {
         let mut bed = DriverFixture::open_with(build, GateDecision::Allow, |spec| {
             spec.model = "claude-opus-4-6".to_owned();
@@ -54,7 +54,7 @@ async fn the_next_request_follows_what_was_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thinking_is_limited_from_the_start() {
+async fn thinking_budget_applies_from_the_start() {
     for build in BUILDS {
         let mut bed =
             DriverFixture::open_with(build, GateDecision::Allow, |spec| spec.thinking_budget = Some(2000)).await;
@@ -65,7 +65,7 @@ async fn thinking_is_limited_from_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compaction_is_told_once_and_its_summary_is_not_an_answer() {
+async fn compaction_is_reported_once_and_its_summary_is_not_a_response() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         say(&mut bed, "one").await;

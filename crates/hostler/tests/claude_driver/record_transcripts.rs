@@ -1,4 +1,5 @@
-//! Makes the transcripts that `hostler-claude` is tested with: small conversations of the real builds, scrubbed.
+//! Generates the transcripts that `hostler-claude` is tested with: small conversations of the real builds,
+//! scrubbed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::attachment_blocks::png;
 use crate::common::BUILDS;
 use crate::driver_fixture::{DriverFixture, wait_for};
 
-/// What a scrubbed transcript calls the places of a user.
+/// Home directory in scrubbed transcripts.
 const SCRUBBED_HOME: &str = "/home/dana";
 
 async fn open(build: &'static str, number: u8, gate: GateDecision) -> DriverFixture {
@@ -34,7 +35,7 @@ async fn say(bed: &mut DriverFixture, words: &str) {
     bed.wait_for_turn_end().await;
 }
 
-/// Writes the conversation down where the tests find it.
+/// Writes the transcript to the test data.
 async fn keep(bed: DriverFixture, name: &str) {
     bed.opened.connection.close(CloseMode::Graceful).await;
     let root = bed.environment.home.root().to_string_lossy().into_owned();
@@ -67,8 +68,8 @@ fn copy(from: &Path, to: &Path, root: &str) {
     std::fs::write(to, text).unwrap();
 }
 
-/// Leaves out what is large and none of the conversation: requests, and the contents of what the agent attached by itself.
-/// Everything else stays as it was written, order and all.
+/// Omits large records that are not part of the conversation: requests, and the contents that the agent attached by
+/// itself. Everything else stays as written, in order.
 fn scrub(line: &str) -> Option<String> {
     let record: Value = serde_json::from_str(line).unwrap();
     let kind = record["type"].as_str().unwrap_or_default();
@@ -89,7 +90,7 @@ fn scrub(line: &str) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "writes test data; see the README beside it"]
-async fn make_transcripts() {
+async fn record_transcripts_of_real_builds() {
     for build in BUILDS {
         talk(build).await;
         asks(build).await;
@@ -130,7 +131,7 @@ async fn asks(build: &'static str) {
     keep(bed, "asks").await;
 }
 
-/// Answers what is asked in this turn, and waits for its end.
+/// Answers the turn's request, and waits for its end.
 async fn answer(bed: &mut DriverFixture, answer: Answer) {
     let asked = |event: &DriverEvent| {
         matches!(
@@ -144,7 +145,7 @@ async fn answer(bed: &mut DriverFixture, answer: Answer) {
         Some(DriverEvent::PermissionRequested(asked)) => asked.request_id.clone(),
         Some(DriverEvent::QuestionsAsked(asked)) => asked.request_id.clone(),
         Some(DriverEvent::PlanProposed(asked)) => asked.request_id.clone(),
-        // Not every build asks whether a plan that nobody wanted may be proposed.
+        // Not every build asks whether an unrequested plan may be proposed.
         _ => return,
     };
     bed.opened.connection.answer(&request, answer).await.unwrap();
@@ -158,7 +159,7 @@ async fn agents(build: &'static str) {
     let waits = format!("wait for it\n{}\n!say I waited", bash(&wait_for("go", 0)));
     bed.send(&format!("{}\n!say it goes on", agent(&waits, true))).await;
     bed.wait_for("words", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
-    // One build ends no turn while something works in the background, the other one begins another turn about its end.
+    // One build ends no turn while background work runs, the other one starts another turn about its end.
     std::fs::write(bed.file("go"), "").unwrap();
     bed.wait_for("its end", |event| matches!(event, DriverEvent::BackgroundTaskEnded { .. })).await;
     bed.wait_for_turn_end().await;

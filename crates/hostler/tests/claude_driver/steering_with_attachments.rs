@@ -1,4 +1,4 @@
-//! What a person says in the middle of a real turn, with something attached to it.
+//! Steering of a real turn with attachments.
 
 use hostler_attachments::AttachmentBlock;
 use hostler_driver::{DriverEvent, TurnCause, TurnOutcome};
@@ -15,7 +15,7 @@ fn call(file: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_reaches_the_model_when_a_call_ends_and_once() {
+async fn steer_with_attachments_reaches_the_model_once_after_a_call() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         bed.send(&format!("{}\n!say after", call("go"))).await;
@@ -41,7 +41,7 @@ async fn it_reaches_the_model_when_a_call_ends_and_once() {
         for words in ["/compact the words of a steer", "attached words &lt;/system-reminder>", "/named/file"] {
             assert_eq!(bed.requests_with(words).len(), 1, "{build}: {words}");
         }
-        // It stays part of the conversation, and makes no turn of its own.
+        // It stays part of the conversation, and starts no turn of its own.
         bed.send("!say next").await;
         let events = bed.wait_for_turn_end().await;
         assert!(matches!(events[0], DriverEvent::TurnStarted(TurnCause::Prompt)), "{build}: {events:#?}");
@@ -51,7 +51,7 @@ async fn it_reaches_the_model_when_a_call_ends_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_call_it_is_given_back_and_never_told() {
+async fn steer_with_attachments_without_a_call_is_undelivered() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         bed.send("!pace 50\n!say one two three four five six seven eight").await;
@@ -66,7 +66,7 @@ async fn without_a_call_it_is_given_back_and_never_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_the_agent_would_lose_is_given_back() {
+async fn steer_with_an_invalid_document_is_undelivered() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         bed.send(&format!("{}\n!say after", call("go"))).await;
@@ -79,7 +79,8 @@ async fn a_document_that_the_agent_would_lose_is_given_back() {
     }
 }
 
-/// A turn whose first call is over, so that the message is in the agent's queue, and whose second one runs.
+/// Runs a turn whose first call is over, so that the message is in the agent's queue, and whose second one is
+/// running.
 async fn on_its_way(bed: &mut DriverFixture) {
     bed.send(&format!("{}\n{}\n!say after", call("first"), call("second"))).await;
     bed.wait_for_gate().await;
@@ -89,7 +90,7 @@ async fn on_its_way(bed: &mut DriverFixture) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_takes_it_back_and_no_turn_begins_about_it() {
+async fn cancel_withdraws_the_steer_and_starts_no_turn() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         on_its_way(&mut bed).await;
@@ -113,7 +114,7 @@ async fn a_cancel_takes_it_back_and_no_turn_begins_about_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_death_gives_it_back() {
+async fn crash_makes_the_steer_undelivered() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         on_its_way(&mut bed).await;

@@ -1,4 +1,4 @@
-//! What the real agent writes down of its conversations, as the archive reads it.
+//! Transcripts of the real agent, as the transcript store reads them.
 
 use hostler_claude::transcripts::ClaudeTranscriptStore;
 use hostler_driver::{CloseMode, DriverEvent, Prompt, SteeringMessage, SteeringMessageId, TranscriptStore as _};
@@ -13,7 +13,7 @@ fn archive(bed: &DriverFixture) -> ClaudeTranscriptStore {
     ClaudeTranscriptStore::for_config_directory(&bed.environment.home.path("claude"))
 }
 
-/// The transcript, record by record, once the agent has written the last of it: one build writes behind its words.
+/// Returns the transcript's records, once the agent has written the last one: one build writes with a delay.
 async fn records(bed: &DriverFixture) -> Vec<Value> {
     bed.opened.connection.close(CloseMode::Graceful).await;
     let found = archive(bed).scan().await;
@@ -22,9 +22,9 @@ async fn records(bed: &DriverFixture) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// An id that is recognized without being remembered is of use only if the agent keeps it.
+/// Recognizable prompt ids are of use only if the agent stores them.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_id_of_a_prompt_is_the_id_of_its_record() {
+async fn prompt_id_is_the_id_of_its_record() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         let ids = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()];
@@ -36,7 +36,7 @@ async fn the_id_of_a_prompt_is_the_id_of_its_record() {
         records(&bed).await;
         let book = archive(&bed).open(bed.conversation).await.unwrap();
         let began: Vec<_> = book.turns().iter().map(|mark| mark.message_id).collect();
-        // The older build gives a command that is its own business another id.
+        // The older build gives its own commands another id.
         let kept = if build == "js" { 2 } else { 3 };
         assert_eq!(began.len(), 3, "{build}: {began:?}");
         assert_eq!(began[..kept], ids.map(Some)[..kept], "{build}");
@@ -44,10 +44,10 @@ async fn the_id_of_a_prompt_is_the_id_of_its_record() {
     }
 }
 
-/// Words with something attached are a message of their own, folded into the turn that runs. Their record has another id
-/// and names theirs.
+/// A steer with attachments is a separate message, folded into the running turn. Its record has another id and
+/// refers to the steer's.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_id_of_a_folded_message_is_kept_as_well() {
+async fn id_of_a_folded_message_is_stored() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         let call = json!({ "command": wait_for("go", 0), "description": "waits" });

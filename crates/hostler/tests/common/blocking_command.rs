@@ -1,4 +1,4 @@
-//! Something that runs until a test lets it end.
+//! Command that runs until a test releases it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::session_fixture::wait_until;
 
-/// A shell command that says that it runs, and waits.
+/// Shell command that reports that it runs, and waits.
 pub struct BlockingCommand {
     name: String,
     running: PathBuf,
@@ -19,14 +19,14 @@ impl BlockingCommand {
         Self { name: name.to_owned(), running: file("running"), open: file("open") }
     }
 
-    /// The input of a call of the shell, in the agent's working directory.
+    /// Returns the input of a shell call, in the agent's working directory.
     pub fn bash_input(&self) -> Value {
         let name = &self.name;
         let command = format!("touch {name}.running; while [ ! -e {name}.open ]; do sleep 0.05; done");
         json!({ "command": command, "description": name })
     }
 
-    /// The same in the background.
+    /// Does the same in the background.
     pub fn background_bash_input(&self) -> Value {
         let mut call = self.bash_input();
         call["run_in_background"] = true.into();
@@ -38,7 +38,7 @@ impl BlockingCommand {
         wait_until(&format!("{} runs", self.name), || self.running.exists()).await;
     }
 
-    /// Lets it end.
+    /// Lets the command end.
     pub fn release(&self) {
         std::fs::write(&self.open, "").unwrap();
     }

@@ -1,4 +1,4 @@
-//! A network that fails on demand.
+//! Network connection that fails on demand.
 
 use tokio::io::{AsyncWriteExt as _, copy, copy_bidirectional, sink};
 use tokio::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::HostProcess;
 
-/// A way to the host that can be cut, as when a client's machine loses its network.
+/// Connection to the host that can be cut, like a client's machine that loses its network.
 pub struct CuttableConnection {
     pub url: String,
     cut: oneshot::Sender<()>,
@@ -23,7 +23,7 @@ impl CuttableConnection {
         Self { url: format!("ws://127.0.0.1:{port}/?tkn={}", host.token()), cut, task }
     }
 
-    /// Returns when the host has noticed.
+    /// Cuts the connection; returns when the host has noticed.
     pub async fn cut(self) {
         self.cut.send(()).unwrap();
         self.task.await.unwrap();
@@ -39,6 +39,6 @@ async fn forward_connections(listener: TcpListener, port: u16, is_cut: oneshot::
     }
     drop(client);
     host.shutdown().await.unwrap();
-    // The host's end of the connection closes when its client is gone for it; a reset says the same.
+    // The host closes its end when it considers the client gone; a reset means the same.
     let _ = copy(&mut host, &mut sink()).await;
 }

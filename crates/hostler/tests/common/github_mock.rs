@@ -1,4 +1,4 @@
-//! GitHub and Copilot on loopback: tokens that it knows are exchanged for keys, and whoever has a key may ask the scripted
+//! GitHub and Copilot on loopback: known tokens are exchanged for keys, and a key gives access to the scripted
 //! model.
 
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::scripted_upstream::answer;
 
-/// A running stand-in. It ends with its value.
+/// Running mock. It ends with its value.
 pub struct GitHubMock {
     pub url: String,
     memory: Arc<GitHubMockState>,
@@ -26,11 +26,11 @@ pub struct GitHubMock {
 
 #[derive(Default)]
 struct GitHubMockState {
-    /// The GitHub tokens that are good.
+    /// Valid GitHub tokens.
     tokens: Mutex<HashSet<String>>,
-    /// The keys that were issued, each with the token that it was issued for.
+    /// Issued keys, each with its token.
     keys: Mutex<HashMap<String, String>>,
-    /// The tokens by which the model was asked, in order.
+    /// Tokens of the model requests, in order.
     asked: Mutex<Vec<String>>,
     url: Mutex<String>,
 }
@@ -51,24 +51,24 @@ impl GitHubMock {
         Self { url, memory, task }
     }
 
-    /// What clients sign in to.
+    /// Returns the resource that clients sign in to.
     pub fn resource(&self) -> String {
         format!("{}/api", self.url)
     }
 
-    /// The configuration of an upstream that is this one.
+    /// Returns the configuration of an upstream that uses this mock.
     pub fn upstream_config(&self, name: &str) -> String {
         let url = &self.url;
         format!("[upstreams.{name}]\nkind = 'copilot'\ngithub-url = '{url}'\ngithub-api-url = '{url}/api'\n")
     }
 
-    /// A token is not good any more, nor is any key that was issued for it.
+    /// Revokes a token and all keys that were issued for it.
     pub fn revoke(&self, token: &str) {
         self.memory.tokens.lock().unwrap().remove(token);
         self.memory.keys.lock().unwrap().retain(|_, issued_for| issued_for != token);
     }
 
-    /// The tokens by which the model was asked, in order.
+    /// Returns the tokens of the model requests, in order.
     pub fn model_request_tokens(&self) -> Vec<String> {
         self.memory.asked.lock().unwrap().clone()
     }
@@ -86,7 +86,7 @@ fn bearer(headers: &HeaderMap) -> String {
 }
 
 fn refused() -> Response {
-    // Some servers quote what they refuse; that goes nowhere.
+    // Some servers quote the rejected value; it must not be passed on.
     (StatusCode::UNAUTHORIZED, r#"{"message":"Bad credentials"}"#).into_response()
 }
 

@@ -1,4 +1,4 @@
-//! The real binary as a user starts it, in directories of its own.
+//! The real binary as a user starts it, in separate directories.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 pub mod blocking_command;
@@ -26,7 +26,7 @@ use tokio::process::{Child, ChildStdout, Command};
 /// Both builds of the real agent; every test that uses them runs on each.
 pub const BUILDS: [&str; 2] = ["native", "js"];
 
-/// How long anything may take before a test gives up and says what it waited for.
+/// Timeout of each wait in a test.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Home, state, work and runtime directories of one user.
@@ -62,7 +62,7 @@ impl TestHome {
         std::fs::write(directory.join("config.toml"), toml).unwrap();
     }
 
-    /// A command of the real binary in this home. The cache with the installed agents is the machine's.
+    /// Returns a command of the real binary in this home. The cache with the installed agents is the machine's.
     pub fn hostler_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
         command.args(args).current_dir(self.work()).stdin(Stdio::null()).kill_on_drop(true);
@@ -85,17 +85,17 @@ impl TestHome {
             .env("XDG_RUNTIME_DIR", self.path("run"))
             .env("CLAUDE_CONFIG_DIR", self.path("claude"))
             .env("TMPDIR", self.path("run"))
-            // Scripts for the model begin like commands for the shell.
+            // Scripts for the model look like shell commands.
             .env("HOSTLER_NO_COMMANDS", "true");
         command
     }
 
-    /// A host on the scripted model with one of the managed builds.
+    /// Starts a host on the scripted model with one of the managed builds.
     pub async fn serve(&self, build: &str) -> HostProcess {
         self.serve_with(&["--claude", build, "--upstream", "scripted"], &[]).await
     }
 
-    /// A host whose agent is the fake one.
+    /// Starts a host with the fake agent.
     pub async fn serve_fake(&self, env: &[(&str, &str)]) -> HostProcess {
         let agent = hostler_testkit::fake_agent::ensure_built().unwrap();
         self.serve_with(&["--claude", agent.to_str().unwrap(), "--upstream", "scripted"], env).await
@@ -105,7 +105,7 @@ impl TestHome {
         HostProcess::start(self.serve_command(args, env), &self.path("state").join("hostler")).await
     }
 
-    /// `hostler serve` on a free port, for whoever wants to change it before it starts.
+    /// Returns `hostler serve` on a free port, to be modified before it starts.
     pub fn serve_command(&self, args: &[&str], env: &[(&str, &str)]) -> Command {
         let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
         all.extend(args);
@@ -114,7 +114,7 @@ impl TestHome {
         command
     }
 
-    /// The audit log of a session, as `hostler sessions export --audit` prints it.
+    /// Returns the audit log of a session, as `hostler sessions export --audit` prints it.
     pub async fn export_audit_log(&self, session: &str) -> Vec<Value> {
         let mut command = self.hostler_command(&["sessions", "export", session, "--audit"]);
         command.env("HOSTLER_UPSTREAM", "scripted");
@@ -123,7 +123,7 @@ impl TestHome {
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The conversation locks that are held or left behind.
+    /// Returns the conversation locks that are held or left.
     pub fn locks(&self) -> Vec<PathBuf> {
         list_files(&self.path("run"))
             .into_iter()
@@ -138,12 +138,12 @@ pub async fn run_to_end(mut command: Command) -> Output {
     tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("the command ends").unwrap()
 }
 
-/// What a command wrote to one of its streams.
+/// Returns a command's output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Trusts a folder with the configuration that it has now, as a client does.
+/// Trusts a folder with its current configuration, as a client.
 pub async fn trust_folder(peer: &TestClient, directory: &Path) {
     let mut params = json!({"channel": ahp_types::ROOT_RESOURCE_URI, "directory": directory});
     let seen: Value = peer.client.request("hostler/checkTrust", params.clone()).await.unwrap();
@@ -153,7 +153,7 @@ pub async fn trust_folder(peer: &TestClient, directory: &Path) {
     assert_eq!(report["state"], "trusted", "{report}");
 }
 
-/// All files below a directory.
+/// Returns all files below a directory.
 pub fn list_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(directory) else { return found };
@@ -167,7 +167,7 @@ pub fn list_files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The installed Claude Code of a build.
+/// Returns the installed Claude Code of a build.
 pub fn claude_executable(build: &str) -> PathBuf {
     let environment = std::env::vars_os().collect();
     let config = InstallerConfig::for_this_machine(cache_home().join("hostler"), environment, supervisor_command());
@@ -175,7 +175,7 @@ pub fn claude_executable(build: &str) -> PathBuf {
     installed.unwrap_or_else(|| panic!("run `hostler agents install claude --build {build}`")).path
 }
 
-/// The real binary as a supervisor.
+/// Returns the real binary as a supervisor.
 pub fn supervisor_command() -> SupervisorCommand {
     SupervisorCommand { program: env!("CARGO_BIN_EXE_hostler").into(), args: vec!["supervise".into()] }
 }
@@ -185,7 +185,7 @@ pub fn cache_home() -> PathBuf {
     std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from)
 }
 
-/// A running `hostler serve`.
+/// Running `hostler serve`.
 pub struct HostProcess {
     pub child: Child,
     pub port: u16,
@@ -231,12 +231,12 @@ impl HostProcess {
         TestClient::connect(&self.url()).await
     }
 
-    /// What people would have read so far.
+    /// Returns the stderr output so far.
     pub fn stderr_text(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
 
-    /// Waits until people can read a text.
+    /// Waits until stderr contains a text.
     pub async fn wait_for_log(&self, part: &str) {
         let waiting = async {
             while !self.stderr_text().contains(part) {
@@ -251,7 +251,7 @@ impl HostProcess {
         processes::agent_processes(self.pid)
     }
 
-    /// The one agent.
+    /// Returns the only agent.
     pub fn only_agent(&self) -> ProcessInfo {
         let agents = self.agents();
         assert_eq!(agents.len(), 1, "{agents:#?}");
@@ -263,7 +263,7 @@ impl HostProcess {
         nix::sys::signal::kill(pid, signal).unwrap();
     }
 
-    /// Everything that the host has started, and what that has started.
+    /// Returns all descendants of the host.
     pub fn process_tree(&self) -> Vec<u32> {
         processes::descendants(self.pid).into_iter().map(|process| process.pid).collect()
     }
@@ -273,7 +273,7 @@ impl HostProcess {
         tokio::time::timeout(TEST_TIMEOUT, self.child.wait()).await.expect("the host ends").unwrap()
     }
 
-    /// SIGTERM, exit code 0, and nothing more on stdout than the one line.
+    /// Stops with SIGTERM; expects exit code 0 and nothing on stdout but the ready line.
     pub async fn stop(mut self) -> String {
         let tree = self.process_tree();
         self.signal(nix::sys::signal::Signal::SIGTERM);

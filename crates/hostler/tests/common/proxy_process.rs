@@ -57,12 +57,12 @@ impl ProxyProcess {
         format!("{}.test", self.nonce)
     }
 
-    /// What people would have read so far.
+    /// Returns the stderr output so far.
     pub fn stderr_text(&self) -> String {
         self.stderr.borrow().clone()
     }
 
-    /// Waits until stderr holds a text so many times.
+    /// Waits until stderr contains a text this many times.
     pub async fn wait_for_log(&self, part: &str, times: usize) -> String {
         let mut stderr = self.stderr.clone();
         let waiting = stderr.wait_for(|log| log.matches(part).count() >= times);
@@ -72,7 +72,7 @@ impl ProxyProcess {
         }
     }
 
-    /// A message, with the status and the whole body of its answer.
+    /// Sends a message; returns the status and the body of the answer.
     pub async fn send_message(&self, model: &str, text: &str, stream: bool) -> (u16, String) {
         let body = json!({
             "model": model, "max_tokens": 100, "stream": stream, "messages": [{"role": "user", "content": text}],
@@ -82,7 +82,7 @@ impl ProxyProcess {
         (response.status().as_u16(), response.text().await.unwrap())
     }
 
-    /// A message whose answer streams, and as much of it as holds a text.
+    /// Sends a message with a streamed answer; returns after the stream contains a text.
     pub async fn start_stream(&self, model: &str, text: &str, until: &str) -> (reqwest::Response, String) {
         let messages = json!([{"role": "user", "content": text}]);
         let body = json!({"model": model, "max_tokens": 100, "stream": true, "messages": messages}).to_string();
@@ -95,7 +95,7 @@ impl ProxyProcess {
         (response, seen)
     }
 
-    /// The text of an answer that is not streamed.
+    /// Returns the text of an answer that is not streamed.
     pub async fn answer_text(&self, model: &str, text: &str) -> String {
         let (status, body) = self.send_message(model, text, false).await;
         assert_eq!(status, 200, "{body}");
@@ -107,7 +107,7 @@ impl ProxyProcess {
         kill(Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()), signal).unwrap();
     }
 
-    /// A signal, exit code 0, and nothing more on stdout than the two lines.
+    /// Sends a signal; expects exit code 0 and nothing on stdout but the two lines.
     pub async fn stop_with_signal(self, signal: Signal) -> String {
         self.signal(signal);
         self.wait_for_exit().await
@@ -117,7 +117,7 @@ impl ProxyProcess {
         self.stop_with_signal(Signal::SIGTERM).await
     }
 
-    /// Waits for its good end.
+    /// Waits for its successful end.
     pub async fn wait_for_exit(mut self) -> String {
         let status = tokio::time::timeout(TEST_TIMEOUT, self.child.wait()).await.expect("it ends").unwrap();
         // The reader ends with the stream.

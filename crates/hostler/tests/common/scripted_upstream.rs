@@ -1,4 +1,4 @@
-//! A provider's server on loopback: plays scripts, remembers what it was asked, and likes to quote its callers' keys.
+//! Provider's server on loopback: plays scripts, records requests, and quotes its callers' keys in errors.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,12 @@ use hostler_gateway::{ScriptedUpstream, Upstream as _, UpstreamError, UpstreamRe
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// Stands in a script for the key that the caller showed.
+/// Placeholder in a script for the caller's key.
 pub const KEY_PLACEHOLDER: &str = "%KEY%";
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// A running server. It ends with its value.
+/// Running server. It ends with its value.
 pub struct ScriptedUpstreamServer {
     pub url: String,
     memory: Arc<ScriptedServerState>,
@@ -29,14 +29,14 @@ pub struct ScriptedUpstreamServer {
 #[derive(Default)]
 struct ScriptedServerState {
     requests: Mutex<Vec<RecordedRequest>>,
-    /// Words, and the script that they stand for.
+    /// Prompts, and the scripts that replace them.
     prompt_scripts: Mutex<Vec<(String, String)>>,
-    /// What no request may hold, and how one is refused that does.
+    /// Content that is rejected, and the error.
     rejected: Mutex<Option<(String, StatusCode, String)>>,
 }
 
 impl ScriptedServerState {
-    /// The refusal of a request, if it holds what none may hold.
+    /// Returns the rejection of a request with rejected content.
     fn refusal(&self, body: &Value) -> Option<Response> {
         let refused = self.rejected.lock().unwrap();
         let (part, status, message) = refused.as_ref()?;
@@ -46,7 +46,7 @@ impl ScriptedServerState {
         })
     }
 
-    /// The body with the scripts that are meant.
+    /// Returns the body with prompts replaced by scripts.
     fn with_mapped_scripts(&self, body: Bytes) -> Bytes {
         let meanings = self.prompt_scripts.lock().unwrap();
         match std::str::from_utf8(&body) {
@@ -65,7 +65,7 @@ impl ScriptedServerState {
     }
 }
 
-/// What matters of a request.
+/// Recorded parts of a request.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
     pub headers: HeaderMap,
@@ -94,13 +94,13 @@ impl ScriptedUpstreamServer {
         self.memory.requests.lock().unwrap().clone()
     }
 
-    /// From now on a request is refused as long as its messages hold this.
+    /// Rejects requests whose messages contain this from now on.
     pub fn reject_requests_containing(&self, part: &str, status: u16, message: &str) {
         let status = StatusCode::from_u16(status).unwrap();
         *self.memory.rejected.lock().unwrap() = Some((part.to_owned(), status, message.to_owned()));
     }
 
-    /// From now on the model takes these words for this script, or for themselves again.
+    /// Maps a prompt to a script from now on, or removes the mapping.
     pub fn map_prompt_to_script(&self, words: &str, script: Option<&str>) {
         let mut meanings = self.memory.prompt_scripts.lock().unwrap();
         meanings.retain(|(known, _)| known != words);
@@ -135,7 +135,8 @@ async fn messages(State(memory): State<Arc<ScriptedServerState>>, headers: Heade
     answer(call, key).await.unwrap_or_else(|(status, body)| (status, [JSON], body).into_response())
 }
 
-/// Some builds wrap what woke them into a reminder, which the scripted model does not read. A script in it counts.
+/// Some builds wrap the reason of a turn into a reminder, which the scripted model does not read. Extracts a script
+/// from it.
 fn scripts_in_notifications(body: Bytes) -> Bytes {
     match std::str::from_utf8(&body) {
         Ok(text) if text.contains("<task-notification>") => {
@@ -159,7 +160,7 @@ pub async fn answer(call: UpstreamRequest, key: String) -> Result<Response, (Sta
     match ScriptedUpstream.messages(call).await.map_err(&refused)?.body {
         UpstreamResponseBody::Whole(body) => Ok(([JSON], quote(body)).into_response()),
         UpstreamResponseBody::Events(events) => {
-            // A script that begins with an error is refused by status.
+            // A script that starts with an error is rejected by status.
             let mut events = events.peekable();
             if let Some(Err(error)) = Pin::new(&mut events).next_if(Result::is_err).await {
                 return Err(refused(error));

@@ -1,4 +1,4 @@
-//! A host with one of the real builds, a session in it, and what tests of the session's runtime do with them.
+//! Host with one of the real builds, a session in it, and common steps of tests.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -15,7 +15,7 @@ use super::blocking_command::BlockingCommand;
 use super::scripted_upstream::ScriptedUpstreamServer;
 use super::{HostProcess, TEST_TIMEOUT, TestHome, claude_executable};
 
-/// Every command may run.
+/// Rules that allow every command.
 pub const ALLOW_COMMANDS_RULES: &str =
     "[global]\nversion = 1\nrules = [{ effect = \"allow\", scope = \"global\", rule = \"Bash\" }]\n";
 
@@ -33,17 +33,17 @@ impl SessionFixture {
         Self::with_rules(build, "").await
     }
 
-    /// A host where no command is asked about.
+    /// Starts a host that allows all commands.
     pub async fn allowing_commands(build: &'static str) -> Self {
         Self::with_rules(build, ALLOW_COMMANDS_RULES).await
     }
 
-    /// A host that finds these rules.
+    /// Starts a host with these rules.
     pub async fn with_rules(build: &'static str, rules: &str) -> Self {
         Self::in_home(build, TestHome::new(), rules).await
     }
 
-    /// A host in a home that was prepared, with these rules.
+    /// Starts a host in a prepared home, with these rules.
     pub async fn in_home(build: &'static str, home: TestHome, rules: &str) -> Self {
         let state = home.path("state").join("hostler");
         if !rules.is_empty() {
@@ -58,7 +58,7 @@ impl SessionFixture {
         Self { build, home, host, upstream, client: peer, uris }
     }
 
-    /// An agent that is told of MCP servers. The host tells it of none, so a script does that in passing.
+    /// Starts an agent with MCP servers. The host passes none, so a wrapper script adds them.
     pub async fn with_mcp_servers(build: &'static str, servers: &Value) -> Self {
         let home = TestHome::new();
         let config = home.path("home").join("servers.json");
@@ -67,7 +67,7 @@ impl SessionFixture {
             .await
     }
 
-    /// An agent that a shell script starts, which is made of the agent's command.
+    /// Starts an agent through a shell script that wraps the agent's command.
     pub(crate) async fn with_agent_script(
         home: TestHome,
         build: &'static str,
@@ -85,7 +85,7 @@ impl SessionFixture {
         Self { build, home, host, upstream, client: peer, uris }
     }
 
-    /// Ends the host, starts another one and comes back to a new session.
+    /// Stops the host, starts another one and creates a new session.
     pub async fn restart(self) -> Self {
         let Self { build, home, host, upstream, client: peer, .. } = self;
         drop(peer);
@@ -96,7 +96,7 @@ impl SessionFixture {
         Self { build, home, host, upstream, client: peer, uris }
     }
 
-    /// The host is killed, everything that it started goes with it, and another one takes up the session.
+    /// Kills the host with all its processes, starts another one and reopens the session.
     pub async fn kill_host(self) -> Self {
         let Self { build, home, mut host, upstream, client: peer, uris } = self;
         drop(peer);
@@ -108,7 +108,7 @@ impl SessionFixture {
         Self::reopen(build, home, upstream, uris).await
     }
 
-    /// The host ends politely, and another one takes up the session.
+    /// Stops the host, starts another one and reopens the session.
     pub async fn restart_host(self) -> Self {
         let Self { build, home, host, upstream, client: peer, uris } = self;
         drop(peer);
@@ -124,7 +124,7 @@ impl SessionFixture {
         Self { build, home, host, upstream, client: peer, uris }
     }
 
-    /// The agent dies, and everything that it started goes with it.
+    /// Kills the agent with its whole process tree.
     pub async fn kill_agent(&self) {
         let tree = self.host.process_tree();
         kill(Pid::from_raw(i32::try_from(self.host.only_agent().pid).unwrap()), Signal::SIGKILL).unwrap();
@@ -136,19 +136,19 @@ impl SessionFixture {
         self.host.stop().await;
     }
 
-    /// The model uses a tool and then says that it is done; answers the turn's id.
+    /// Sends a prompt that makes the model call a tool and then answer; returns the turn's id.
     pub async fn prompt_tool_call(&self, tool: &str, input: &Value) -> String {
         self.client.send_message(&self.uris.chat, &format!("!tool {tool} {input}\n!say done")).await
     }
 
-    /// Waits until a call waits for a person; answers it.
+    /// Waits until a call is pending; returns it.
     pub async fn wait_for_approval_request(&mut self) -> Value {
         let asks = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatToolCallReady(ready) if ready.confirmed.is_none());
         let envelopes = self.client.wait_for(&self.uris.chat, asks).await;
         serde_json::to_value(&envelopes.last().unwrap().action).unwrap()
     }
 
-    /// Waits until the session needs a person for a call, in whatever chat; answers the request.
+    /// Waits for a pending request of the session, in any chat; returns it.
     pub async fn wait_for_session_request(&mut self) -> Value {
         let asks = |envelope: &ActionEnvelope| {
             matches!(&envelope.action, StateAction::SessionInputNeededSet(needed)
@@ -158,7 +158,7 @@ impl SessionFixture {
         serde_json::to_value(&envelopes.last().unwrap().action).unwrap()["request"].clone()
     }
 
-    /// A word about a call that the session needs a person for, in that call's own chat.
+    /// Answers a pending call of the session, in that call's own chat.
     pub async fn answer_session_request(&self, needed: &Value, more: Value) {
         let mut action = json!({ "type": "chat/toolCallConfirmed", "turnId": needed["turnId"],
             "toolCallId": needed["toolCall"]["toolCallId"] });
@@ -167,14 +167,14 @@ impl SessionFixture {
         self.client.dispatch(needed["chat"].as_str().unwrap(), action).await;
     }
 
-    /// Waits until questions are asked; answers them.
+    /// Waits for questions; returns them.
     pub async fn wait_for_questions(&mut self) -> Value {
         let asks = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatInputRequested(_));
         let envelopes = self.client.wait_for(&self.uris.chat, asks).await;
         serde_json::to_value(&envelopes.last().unwrap().action).unwrap()["request"].clone()
     }
 
-    /// A word about a call that waits.
+    /// Answers a pending call.
     pub async fn answer_approval(&self, waiting: &Value, more: Value) {
         let mut action = json!({
             "type": "chat/toolCallConfirmed", "turnId": waiting["turnId"], "toolCallId": waiting["toolCallId"],
@@ -189,19 +189,19 @@ impl SessionFixture {
         self.client.dispatch(&self.uris.chat, action).await;
     }
 
-    /// Waits for the turn's end; answers whether it ended well, with anybody having been asked on the way.
+    /// Waits for the turn's end; asserts that it succeeded and returns whether a person was asked.
     pub async fn wait_for_turn_end(&mut self) -> bool {
         let envelopes = self.client.wait_for_turn_end(&self.uris.chat).await;
         let last = &envelopes.last().unwrap().action;
         assert!(matches!(last, StateAction::ChatTurnComplete(_)), "{}: {last:?}", self.build);
-        // A call that is denied without a question is shown as one that waits, too, but there is nothing to choose.
+        // A call that is denied without a question is also shown as pending, but without options.
         envelopes.iter().any(|envelope| {
             matches!(&envelope.action, StateAction::ChatToolCallReady(ready)
                 if ready.confirmed.is_none() && ready.options.is_some())
         })
     }
 
-    /// The last turn's call of a tool, as everybody sees it.
+    /// Returns the last turn's call of a tool from the chat's state.
     pub async fn last_tool_call(&self, tool: &str) -> Value {
         let chat = serde_json::to_value(self.client.chat_state(&self.uris.chat).await).unwrap();
         let turn = chat["turns"].as_array().unwrap().last().unwrap();
@@ -209,17 +209,17 @@ impl SessionFixture {
         parts.find(|call| call["toolName"] == tool).unwrap_or_else(|| panic!("no {tool} in {turn:#}")).clone()
     }
 
-    /// The chat, as everybody sees it.
+    /// Returns the chat's state.
     pub async fn chat_state(&self) -> Value {
         serde_json::to_value(self.client.chat_state(&self.uris.chat).await).unwrap()
     }
 
-    /// A command that runs until the test lets it end.
+    /// Returns a command that runs until the test releases it.
     pub fn blocking_command(&self, name: &str) -> BlockingCommand {
         BlockingCommand::new(&self.home.work(), name)
     }
 
-    /// A message for the queue, or for the running turn.
+    /// Adds a message to the queue, or steers the running turn.
     pub async fn set_pending_message(&self, kind: &str, id: &str, text: &str) {
         let message = json!({ "text": text, "origin": { "kind": "user" } });
         self.dispatch(json!({ "type": "chat/pendingMessageSet", "kind": kind, "id": id, "message": message })).await;
@@ -233,7 +233,7 @@ impl SessionFixture {
         self.dispatch(json!({ "type": "chat/turnResume", "turnId": turn })).await;
     }
 
-    /// Waits for an action of this type; answers it, or why it was refused.
+    /// Waits for an action of this type; returns it, or why it was rejected.
     pub async fn wait_for_action(&mut self, kind: &str) -> Result<Value, String> {
         let chat = self.uris.chat.clone();
         let fits = |envelope: &ActionEnvelope| serde_json::to_value(&envelope.action).unwrap()["type"] == kind;
@@ -244,7 +244,7 @@ impl SessionFixture {
         }
     }
 
-    /// Waits for a turn that fails; answers its error.
+    /// Waits for a failed turn; returns its error.
     pub async fn wait_for_turn_error(&mut self) -> Value {
         let envelopes = self.client.wait_for_turn_end(&self.uris.chat).await;
         let last = serde_json::to_value(&envelopes.last().unwrap().action).unwrap();
@@ -255,13 +255,13 @@ impl SessionFixture {
         last["part"]["error"].clone()
     }
 
-    /// How often the model has read these words, in all that it was ever sent, request by request.
+    /// Counts how often each request to the model contains a text.
     pub fn count_in_model_requests(&self, words: &str) -> Vec<usize> {
         let requests = self.upstream.requests();
         requests.iter().map(|request| request.body["messages"].to_string().matches(words).count()).collect()
     }
 
-    /// What the model was told about its last call.
+    /// Returns the result of the model's last call.
     pub fn last_tool_result(&self) -> String {
         let requests = self.upstream.requests();
         let results = requests.iter().rev().flat_map(|request| {
@@ -271,12 +271,12 @@ impl SessionFixture {
         results.map(|message| message.to_string()).next().unwrap_or_default()
     }
 
-    /// Changes the session's permission mode and waits until it holds.
+    /// Changes the session's permission mode and waits until it applies.
     pub async fn set_permission_mode(&mut self, mode: &str) {
         self.configure(json!({ "permissionMode": mode })).await;
     }
 
-    /// Changes the session's configuration and waits until it holds.
+    /// Changes the session's configuration and waits until it applies.
     pub async fn configure(&mut self, config: Value) {
         let action = json!({ "type": "session/configChanged", "config": config });
         let action: StateAction = serde_json::from_value(action).unwrap();
@@ -288,7 +288,7 @@ impl SessionFixture {
     }
 }
 
-/// Waits for a fact about processes, which nobody announces.
+/// Polls a condition on processes, which is not announced by an event.
 pub async fn wait_until(what: &str, fact: impl Fn() -> bool) {
     let deadline = std::time::Instant::now() + TEST_TIMEOUT;
     while !fact() {

@@ -1,5 +1,4 @@
-//! What is restored is what was seen, of what comes from outside the agent: a server's tool, pictures and papers, other models
-//! and modes.
+//! Imported sessions equal the live ones: MCP tools, images and documents, other models and modes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +11,7 @@ use crate::common::session_fixture::SessionFixture;
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eliciting_server.py");
 
-/// Says something, and waits for the answer.
+/// Sends a message, and waits for the turn's end.
 async fn say(bench: &mut SessionFixture, message: Value) {
     let turn = json!({ "type": "chat/turnStarted", "turnId": uuid::Uuid::new_v4(),
         "startedAt": "2026-11-15T08:00:00.000Z", "message": message });
@@ -20,9 +19,9 @@ async fn say(bench: &mut SessionFixture, message: Value) {
     bench.wait_for_turn_end().await;
 }
 
-/// A person allows the call, and does not answer what the server asks.
+/// A person allows the call, and does not answer the server's question.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_of_a_servers_tool_is_taken_in_as_it_was_allowed() {
+async fn mcp_tool_call_is_imported_as_it_was_allowed() {
     for build in BUILDS {
         let servers = json!({ "mcpServers": { "stable": { "command": "python3", "args": [SERVER] } } });
         let mut bench = SessionFixture::with_mcp_servers(build, &servers).await;
@@ -44,7 +43,7 @@ const ATTACHMENT_DIFFERENCES: [AllowedDifference; 3] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_with_a_picture_and_a_paper_is_taken_in_with_its_words() {
+async fn message_with_image_and_document_is_imported_with_its_text() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let embedded = |label: &str, kind: &str, data: String| json!({ "type": "embeddedResource", "label": label, "data": data, "contentType": kind });
@@ -59,7 +58,7 @@ async fn a_message_with_a_picture_and_a_paper_is_taken_in_with_its_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn turns_with_other_models_and_modes_are_taken_in_as_they_were() {
+async fn turns_with_other_models_and_modes_are_imported_unchanged() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let message =

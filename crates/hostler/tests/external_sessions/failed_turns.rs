@@ -1,4 +1,4 @@
-//! What is restored is what was seen, where something went wrong in the middle of a turn.
+//! Imported sessions equal the live ones after failures during a turn.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::common::session_fixture::{SessionFixture, wait_until};
 use crate::common::{BUILDS, list_files};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_took_a_second_try_is_taken_in() {
+async fn retried_response_is_imported() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
         bench.upstream.reject_requests_containing("stumble", 529, "Too many horses.");
@@ -31,7 +31,7 @@ async fn an_answer_that_took_a_second_try_is_taken_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_was_stopped_in_mid_sentence_is_taken_in_as_far_as_it_went() {
+async fn cancelled_response_is_imported_up_to_the_cancel() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
         let turn = bench.client.send_message(&bench.uris.chat, "!say begun\n!hang").await;
@@ -54,7 +54,7 @@ enum CrashPoint {
     Working,
 }
 
-/// The agent is killed in its second turn; answers the turn.
+/// Kills the agent in its second turn; returns the turn.
 async fn dies(bench: &mut SessionFixture, doing: CrashPoint) -> String {
     bench.client.send_and_wait(&bench.uris.chat, "!say The beginning.").await;
     let gate = bench.blocking_command("work");
@@ -67,7 +67,7 @@ async fn dies(bench: &mut SessionFixture, doing: CrashPoint) -> String {
         CrashPoint::Speaking => drop(bench.wait_for_action("chat/delta").await.unwrap()),
         CrashPoint::Working => gate.wait_until_running().await,
     }
-    // The agent writes behind its words.
+    // The agent writes its transcript with a delay.
     let mark = if doing == CrashPoint::Speaking { "!say begun" } else { "\"type\":\"tool_use\"" };
     let has_mark = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -86,9 +86,9 @@ const KILLED_AGENT_DIFFERENCES: [AllowedDifference; 3] = [
     ("chat[1].usage", "a live agent does not tell the use of a turn that it did not finish"),
 ];
 
-/// The next message goes on without that turn.
+/// The next message continues without that turn.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_whose_agent_was_killed_is_taken_in_as_far_as_it_was_written_down() {
+async fn crashed_turn_is_imported_as_far_as_it_was_written() {
     for build in BUILDS {
         for doing in [CrashPoint::Speaking, CrashPoint::Working] {
             let mut bench = SessionFixture::with_rules(build, RULES).await;
@@ -99,12 +99,12 @@ async fn a_turn_whose_agent_was_killed_is_taken_in_as_far_as_it_was_written_down
     }
 }
 
-/// What the agent is told when a turn is taken up again that it knows of.
+/// Prompt of a resumed turn that the agent already knows.
 const RESUME_PROMPT: &str = "Continue where you left off.";
 
-/// Here it is one turn; the agent was told to go on, and its record has that as a turn.
+/// The live session has one turn; the transcript has the resume prompt as a second turn.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_whose_agent_was_killed_is_taken_in_as_the_beginning_and_the_rest() {
+async fn resumed_turn_is_imported_as_two_turns() {
     for build in BUILDS {
         for doing in [CrashPoint::Speaking, CrashPoint::Working] {
             let mut bench = SessionFixture::with_rules(build, RULES).await;
@@ -132,9 +132,9 @@ async fn a_turn_whose_agent_was_killed_is_taken_in_as_the_beginning_and_the_rest
     }
 }
 
-/// The agent writes behind its words: it may have written nothing at all by then.
+/// The agent writes with a delay: the transcript may still be empty at that time.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_model_hears_a_message_whose_agent_was_killed_at_its_first_word() {
+async fn message_of_a_crashed_turn_still_reaches_the_model() {
     for build in BUILDS {
         for is_first in [true, false] {
             let mut bench = SessionFixture::with_rules(build, RULES).await;
@@ -158,7 +158,7 @@ async fn the_model_hears_a_message_whose_agent_was_killed_at_its_first_word() {
     }
 }
 
-/// How a turn ended, and what was said and called in it.
+/// Returns how a turn ended, with its text and calls.
 fn shown(turn: &Value) -> String {
     let part = |part: &Value| match part["toolCall"]["toolName"].as_str() {
         Some(name) => format!("{name} {}", part["toolCall"]["status"].as_str().unwrap()),

@@ -1,5 +1,5 @@
-//! What is restored is what was seen: one host leads the real agent through what can happen in a conversation, another one
-//! takes it in, and the two show the same. What cannot be the same is named here, each with its reason.
+//! Fidelity of imports: one host runs a conversation with all kinds of events, another one imports it, and both
+//! show the same. Allowed differences are listed here, each with its reason.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ fn bash(command: &str) -> String {
     format!("!tool Bash {}", json!({ "command": command, "description": "for the test" }))
 }
 
-/// Leads the agent through a turn, to its end.
+/// Runs a turn to its end.
 async fn turn(bench: &mut SessionFixture, script: &str) {
     bench.client.send_message(&bench.uris.chat, script).await;
     bench.client.wait_for_turn_end(&bench.uris.chat).await;
 }
 
-/// Everything that is compared, in one conversation.
+/// Runs all compared events in one conversation.
 async fn lead(bench: &mut SessionFixture) {
     let work = bench.home.work();
     let file = work.join("notes.txt");
@@ -62,7 +62,7 @@ async fn lead(bench: &mut SessionFixture) {
     turn(bench, "!say The end.").await;
 }
 
-/// A value without what is different each time: ids that hosts give, and times.
+/// Normalizes a value: removes ids assigned by hosts, and times.
 fn normal(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -75,7 +75,7 @@ fn normal(value: &Value) -> Value {
     }
 }
 
-/// The chats of a session by the calls that made them, and the default chat under no name.
+/// Returns the chats of a session by the calls that created them, and the default chat under an empty name.
 async fn chats(
     peer: &hostler_testkit::test_client::TestClient,
     bench: &SessionFixture,
@@ -86,12 +86,12 @@ async fn chats(
         let chat = serde_json::to_value(peer.chat_state(line["resource"].as_str().unwrap()).await).unwrap();
         let name = chat["origin"]["toolCallId"].as_str().unwrap_or_default().to_owned();
         let mut turns = normal(&chat["turns"]).as_array().cloned().unwrap();
-        // One build writes down as a command what it was told of another model.
+        // One build records a model change as a command.
         turns.retain(|turn| !turn["message"]["text"].as_str().unwrap().starts_with("/model "));
         for turn in &mut turns {
             turn["id"] = Value::Null;
-            // A record has the call and what came of it, but not the form in which a person was asked.
-            // It says how many attachments there were, where a live turn has them in its message.
+            // A transcript contains the call and its result, but not the request that was shown to a person. It
+            // contains the number of attachments, where a live turn has them in its message.
             let counts =
                 |part: &Value| part["content"].as_str().is_some_and(|text| text.contains(" with this message; "));
             let parts = turn["responseParts"].as_array_mut().unwrap();
@@ -102,7 +102,7 @@ async fn chats(
     chats
 }
 
-/// Where two values differ, as `path: here -> there`.
+/// Lists the differences of two values as `path: here -> there`.
 fn differences(path: &str, here: &Value, there: &Value, found: &mut Vec<String>) {
     match (here, there) {
         (Value::Object(a), Value::Object(b)) => {
@@ -122,16 +122,16 @@ fn differences(path: &str, here: &Value, there: &Value, found: &mut Vec<String>)
     }
 }
 
-/// Where the two may differ, and why.
+/// Allowed difference, and its reason.
 pub(crate) type AllowedDifference = (&'static str, &'static str);
 
-/// What is the same in every conversation: nobody can know it afterwards.
+/// Differences in every conversation: the transcript does not contain these facts.
 const COMMON_DIFFERENCES: [AllowedDifference; 2] = [
     (".usage._meta.hostler.contextWindow:", "only a live agent tells it, at the end of a turn"),
     (".usage._meta.hostler.costUsd:", "only a live agent tells it, at the end of a turn"),
 ];
 
-/// Another host takes in what the bench shows. The two show the same, but for what is named.
+/// Imports the session in another host and asserts that both show the same, except for allowed differences.
 pub(crate) async fn assert_import_matches(mut bench: SessionFixture, named: &[AllowedDifference]) {
     let build = bench.build;
     let here = chats(&bench.client, &bench).await;
@@ -172,7 +172,7 @@ const IMPORT_DIFFERENCES: [AllowedDifference; 11] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_host_takes_in_is_what_was_seen_here() {
+async fn import_matches_the_live_session() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
         lead(&mut bench).await;

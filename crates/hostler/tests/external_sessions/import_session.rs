@@ -1,4 +1,4 @@
-//! Opening what another host has led, and going on with it.
+//! Opens and continues a session of another host.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
@@ -21,7 +21,7 @@ fn pair(said: &str, answered: &str) -> (String, String) {
     (said.to_owned(), answered.to_owned())
 }
 
-/// What the model was asked last, without what the agent adds for itself: marks for the cache, and reminders.
+/// Returns the last request to the model, without cache marks and reminders of the agent.
 pub(crate) fn last_model_request(bench: &SessionFixture) -> Vec<(String, Vec<Value>)> {
     let requests = bench.upstream.requests();
     let messages = requests.last().unwrap().body["messages"].as_array().cloned().unwrap();
@@ -33,7 +33,7 @@ pub(crate) fn last_model_request(bench: &SessionFixture) -> Vec<(String, Vec<Val
             content => content.as_array().cloned().unwrap(),
         };
         blocks.retain(|block| !block["text"].as_str().is_some_and(|text| text.contains("<system-reminder>")));
-        // The scripted model makes its ids of the whole request, and so of the directory in it.
+        // The scripted model derives its ids from the whole request, including its directory.
         for block in &mut blocks {
             for key in ["cache_control", "id", "tool_use_id", "signature"] {
                 block.as_object_mut().unwrap().remove(key);
@@ -51,9 +51,9 @@ pub(crate) fn last_model_request(bench: &SessionFixture) -> Vec<(String, Vec<Val
 const FIRST_PROMPT: &str = "!think Let me see.\n!say I look.\n!tool Bash {\"command\":\"echo horses\",\"description\":\"says\"}\n!say It says horses.";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_of_another_host_is_opened_and_goes_on_as_if_nothing_had_happened() {
+async fn session_of_another_host_is_imported_and_continues() {
     for build in BUILDS {
-        // Nobody comes in between.
+        // Control: without an import in between.
         let mut whole = SessionFixture::allowing_commands(build).await;
         for words in [FIRST_PROMPT, "!say second", "!say third"] {
             whole.client.send_and_wait(&whole.uris.chat, words).await;
@@ -65,7 +65,7 @@ async fn a_conversation_of_another_host_is_opened_and_goes_on_as_if_nothing_had_
         for words in [FIRST_PROMPT, "!say second"] {
             bench.client.send_and_wait(&bench.uris.chat, words).await;
         }
-        // Its agent is gone then, and has written down everything.
+        // The restart ends the agent, which then has written everything.
         bench = bench.restart_host().await;
         let mut second = SecondHost::start(&bench).await;
         let chat = second.chat(&bench).await;
@@ -84,7 +84,7 @@ async fn a_conversation_of_another_host_is_opened_and_goes_on_as_if_nothing_had_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_says_in_the_terminal_and_on_another_host_is_there_when_the_session_is_opened_again() {
+async fn turns_from_a_terminal_and_another_host_are_synced_on_reopen() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
@@ -98,7 +98,7 @@ async fn what_somebody_says_in_the_terminal_and_on_another_host_is_there_when_th
         second.peer.send_and_wait(&bench.uris.chat, "!say three").await;
         second.host.stop().await;
         expected.push(pair("!say three", "three"));
-        // The first host still has the session open, and is told before its next message.
+        // The first host still has the session open, and syncs before its next message.
         let turn = bench.client.send_message(&bench.uris.chat, "!say four").await;
         let is_over = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatTurnComplete(over) if over.turn_id == turn);
         bench.client.wait_for(&bench.uris.chat, is_over).await;

@@ -1,4 +1,4 @@
-//! A conversation that a person has led in the agent's own interface, on a terminal.
+//! Conversation in the agent's own interactive interface, on a terminal.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -17,20 +17,20 @@ use crate::common::{BUILDS, TEST_TIMEOUT, list_files};
 const PROMPT: &str = "greet the horses";
 const ANSWER: &str = "Hello, horses.";
 
-/// The agent wants to be told what is pasted: it reads what is typed.
+/// Sequence that enables bracketed paste: the agent reads input.
 const INPUT_READY_SEQUENCE: &str = "\u{1b}[?2004h";
 
-/// The colour of its field while commands for the shell are typed.
+/// Color of the input field in shell mode.
 const SHELL_MODE_COLOR: &str = "\u{1b}[38;5;211m";
 
-/// What a command prints.
+/// Output of the command.
 const COMMAND_OUTPUT: &str = "fetlock";
 
-/// What the model says about it, with builds that tell it.
+/// Response of the model about it, with builds that pass it on.
 const COMMAND_COMMENT: &str = "So I see.";
 
-/// Starts the agent in the directory where the bench's sessions work, says something, waits for the answer, runs a command in
-/// its shell, and leaves.
+/// Starts the agent in the fixture's working directory, sends a prompt, waits for the response, runs a shell
+/// command, and exits.
 async fn talk(bench: &SessionFixture) {
     let projects = json!({ bench.home.work().to_str().unwrap(): { "hasTrustDialogAccepted": true } });
     let known = json!({ "hasCompletedOnboarding": true, "theme": "dark", "projects": projects });
@@ -59,7 +59,7 @@ async fn talk(bench: &SessionFixture) {
     let shows = |words: &str| screen.lock().unwrap().contains(words);
     wait_until("the agent reads what is typed", || shows(INPUT_READY_SEQUENCE)).await;
     terminal.write_all(PROMPT.as_bytes()).unwrap();
-    // Between words it only moves the cursor. What comes together with the words is taken for a part of them.
+    // Between words it only moves the cursor. Keys that arrive together with the text count as pasted text.
     wait_until("the words are on the screen", || shows("greet")).await;
     terminal.write_all(b"\r").unwrap();
     let has = |path: &PathBuf, kind: &str, words: &str| {
@@ -84,7 +84,7 @@ async fn talk(bench: &SessionFixture) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_in_the_agents_own_interface_is_listed_opened_and_continued() {
+async fn interactive_cli_session_is_listed_imported_and_continued() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.upstream.map_prompt_to_script(PROMPT, Some(&format!("!say {ANSWER}")));
@@ -100,13 +100,13 @@ async fn what_was_said_in_the_agents_own_interface_is_listed_opened_and_continue
         let SnapshotState::Session(state) = bench.client.subscribe_snapshot(&session).await else {
             panic!("a session")
         };
-        // Some builds note what was said last, when they leave.
+        // Some builds record the last prompt when they exit.
         assert!([PROMPT, &format!("! echo {COMMAND_OUTPUT}")].contains(&&*state.title), "{build}: {}", state.title);
         let chat = state.default_chat.unwrap();
         let turns = serde_json::to_value(bench.client.chat_state(&chat).await).unwrap()["turns"].clone();
         let typed: Vec<_> =
             turns.as_array().unwrap().iter().map(|turn| turn["message"]["text"].as_str().unwrap()).collect();
-        // Whoever leaves may be faster than the record.
+        // The process may exit before the transcript is complete.
         let (said, end) = typed.split_at(2);
         assert_eq!(said, [PROMPT, &format!("!echo {COMMAND_OUTPUT}")], "{build}: {turns:#}");
         assert!(matches!(end, [] | ["/exit"]), "{build}: {turns:#}");

@@ -1,4 +1,4 @@
-//! One host leads a conversation with the real agent; another one, with a state of its own, finds it.
+//! One host runs a conversation with the real agent; another one, with a separate state, lists it as external.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::common::{HostProcess, TEST_TIMEOUT, TestHome, run_to_end, text};
 
-/// Runs a command of a host that keeps its state in this directory.
+/// Runs a command of a host with this state directory.
 async fn run(home: &TestHome, state: &str, build: &str, args: &[&str]) -> String {
     let mut command = home.hostler_command(args);
     command.env("HOSTLER_UPSTREAM", "scripted").env("HOSTLER_CLAUDE", build).env("XDG_STATE_HOME", home.path(state));
@@ -23,7 +23,7 @@ async fn listed(home: &TestHome, state: &str, build: &str) -> Vec<Value> {
     serde_json::from_str(&run(home, state, build, &["sessions", "list", "--json"]).await).unwrap()
 }
 
-/// The agent's record of a session.
+/// Returns the transcript of a session.
 fn transcript(home: &TestHome, session: &str) -> PathBuf {
     let name = format!("{}.jsonl", session.strip_prefix("claude:/").unwrap());
     let found = super::common::list_files(&home.path("claude")).into_iter().find(|path| path.ends_with(&name));
@@ -42,13 +42,13 @@ async fn a_conversation_is_found_followed_and_deleted(build: &str) {
     assert_eq!(theirs["_meta"]["hostler"]["external"], true);
     assert_eq!(theirs["workingDirectories"], ours["workingDirectories"]);
 
-    // Somebody names it in a terminal: both hosts see it, the one whose session it is and the one that has found it.
+    // A title from a terminal: both the owning host and the other one see it.
     let record = r#"{"type":"custom-title","customTitle":"named there","sessionId":"x"}"#;
     let mut file = std::fs::File::options().append(true).open(transcript(&home, session)).unwrap();
     writeln!(file, "{record}").unwrap();
     assert_eq!(listed(&home, "other", build).await[0]["title"], "named there");
 
-    // A name that is given here is in the agent's record, for everybody.
+    // A title that is set here is written to the transcript, for all programs.
     run(&home, "state", build, &["sessions", "rename", session, "named here"]).await;
     assert_eq!(listed(&home, "other", build).await[0]["title"], "named here");
 
@@ -63,18 +63,18 @@ async fn a_conversation_is_found_followed_and_deleted(build: &str) {
 }
 
 #[tokio::test]
-async fn a_conversation_is_found_followed_and_deleted_native() {
+async fn external_session_is_listed_updated_and_deleted_native() {
     a_conversation_is_found_followed_and_deleted("native").await;
 }
 
 #[tokio::test]
-async fn a_conversation_is_found_followed_and_deleted_js() {
+async fn external_session_is_listed_updated_and_deleted_js() {
     a_conversation_is_found_followed_and_deleted("js").await;
 }
 
-/// More of them than a client keeps events for.
+/// More sessions than a client's event queue holds.
 #[tokio::test]
-async fn thousands_of_conversations_are_listed_and_keep_nobody_from_working() {
+async fn thousands_of_external_sessions_do_not_block_clients() {
     const MANY: usize = 3000;
     let home = TestHome::new();
     let folder = home.path("claude").join("projects/-somewhere");
@@ -86,7 +86,7 @@ async fn thousands_of_conversations_are_listed_and_keep_nobody_from_working() {
         std::fs::write(folder.join(format!("{id}.jsonl")), format!("{record}\n")).unwrap();
     }
     assert_eq!(listed(&home, "state", "native").await.len(), MANY);
-    // A host that finds them while somebody talks to it.
+    // A host lists them while a client talks to it.
     run(&home, "other", "native", &["run", "hello there"]).await;
     assert_eq!(listed(&home, "other", "native").await.len(), MANY + 1);
 }
@@ -105,24 +105,24 @@ async fn a_tag_is_in_the_agents_record_and_others_see_it(build: &str) {
         assert_eq!((tagged.len(), &tagged[0]["_meta"]["hostler"]["tag"]), (1, &Value::from("later")), "{state}");
         assert_eq!(run(&home, state, build, &["sessions", "list", "--tag", "other"]).await, "");
     }
-    // Whoever has only found it takes it off; the host whose session it is follows.
+    // The other host removes the tag; the owning host follows.
     run(&home, "other", build, &["sessions", "tag", &session, "--remove"]).await;
     assert_eq!(run(&home, "other", build, &["sessions", "list", "--tag", "later"]).await, "");
-    // Its list is a moment behind the record when a host starts.
+    // The list lags behind the transcript when a host starts.
     while !run(&home, "state", build, &["sessions", "list", "--tag", "later"]).await.is_empty() {}
 }
 
 #[tokio::test]
-async fn a_tag_is_in_the_agents_record_and_others_see_it_native() {
+async fn tag_is_written_to_the_transcript_and_seen_by_other_hosts_native() {
     a_tag_is_in_the_agents_record_and_others_see_it("native").await;
 }
 
 #[tokio::test]
-async fn a_tag_is_in_the_agents_record_and_others_see_it_js() {
+async fn tag_is_written_to_the_transcript_and_seen_by_other_hosts_js() {
     a_tag_is_in_the_agents_record_and_others_see_it("js").await;
 }
 
-/// Somebody who hears the root channel, after the first look at the agent's records.
+/// Returns a client of the root channel, after the first scan of the transcripts.
 async fn watcher(host: &HostProcess, session: &str) -> RawClient {
     let mut raw = RawClient::connect(&host.url()).await;
     let hello = json!({
@@ -135,7 +135,7 @@ async fn watcher(host: &HostProcess, session: &str) -> RawClient {
     raw
 }
 
-/// Waits until the root channel says that the session is called so.
+/// Waits until the root channel reports this title.
 async fn until_called(who: &str, raw: &mut RawClient, title: &str) {
     let said = async {
         loop {
@@ -152,7 +152,7 @@ async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run(build: &str) {
     let home = TestHome::new();
     run(&home, "state", build, &["run", "hello there"]).await;
     let session = listed(&home, "state", build).await[0]["resource"].as_str().unwrap().to_owned();
-    // One host whose session it is, and one that has only found it.
+    // The owning host, and one that lists the session as external.
     let leader = home.serve(build).await;
     let mut command = home.serve_command(&["--claude", build, "--upstream", "scripted"], &[]);
     command.env("XDG_STATE_HOME", home.path("other"));
@@ -160,7 +160,7 @@ async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run(build: &str) {
     let mut watchers =
         [("the leader", watcher(&leader, &session).await), ("the finder", watcher(&finder, &session).await)];
     for title in ["named there", "named once more"] {
-        // As the agent writes it: what it is comes first.
+        // Same field order as the agent: the type comes first.
         let record = format!(r#"{{"type":"custom-title","customTitle":"{title}","sessionId":"x"}}"#);
         let mut file = std::fs::File::options().append(true).open(transcript(&home, &session)).unwrap();
         writeln!(file, "{record}").unwrap();
@@ -174,17 +174,17 @@ async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run(build: &str) {
 }
 
 #[tokio::test]
-async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run_native() {
+async fn title_set_in_a_terminal_is_published_by_running_hosts_native() {
     a_name_given_in_the_terminal_is_told_by_hosts_that_run("native").await;
 }
 
 #[tokio::test]
-async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run_js() {
+async fn title_set_in_a_terminal_is_published_by_running_hosts_js() {
     a_name_given_in_the_terminal_is_told_by_hosts_that_run("js").await;
 }
 
 #[tokio::test]
-async fn the_hosts_setting_says_what_is_listed() {
+async fn external_session_filter_setting_selects_listed_sessions() {
     let home = TestHome::new();
     run(&home, "state", "native", &["run", "hello"]).await;
     assert_eq!(listed(&home, "other", "native").await.len(), 1);

@@ -1,4 +1,4 @@
-//! A found session is open while somebody else goes on with its conversation: what happens there is seen here, unasked.
+//! External sync of an open session while another process continues its conversation.
 
 use ahp::client::{ClientEvent, SubscriptionEvent};
 use ahp_types::StateAction;
@@ -10,7 +10,7 @@ use crate::common::BUILDS;
 use crate::common::session_fixture::SessionFixture;
 use crate::common::{run_to_end, text};
 
-/// Waits for something among all that was heard since; answers what is made of it.
+/// Waits for a matching event among those received since; returns its conversion.
 async fn hears<T>(peer: &mut TestClient, since: usize, fits: impl Fn(&ClientEvent) -> Option<T>) -> T {
     loop {
         if let Some(found) = peer.received.iter().skip(since).find_map(&fits) {
@@ -27,7 +27,7 @@ fn action<'a>(event: &'a ClientEvent, channel: &str) -> Option<&'a StateAction> 
     }
 }
 
-/// The change of a session's line in the list, if that is what was heard.
+/// Returns the change of a session's list entry, if the event is one.
 fn line(event: &ClientEvent, session: &str) -> Option<Value> {
     match &event.event {
         SubscriptionEvent::SessionSummaryChanged(change) if change.session == session => {
@@ -37,7 +37,7 @@ fn line(event: &ClientEvent, session: &str) -> Option<Value> {
     }
 }
 
-/// What was said last in a chat, as its subscriber knows it: the state that it began with, and what it heard since.
+/// Returns the last turn of a chat as its subscriber knows it: the snapshot plus received envelopes.
 async fn last_turn(second: &mut SecondHost, bench: &SessionFixture, since: usize) -> Value {
     let ended = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
         StateAction::ChatTurnComplete(over) => Some(over.turn_id.clone()),
@@ -56,7 +56,7 @@ async fn last_turn(second: &mut SecondHost, bench: &SessionFixture, since: usize
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_does_in_the_terminal_comes_to_whoever_has_the_session_open() {
+async fn terminal_turns_are_synced_to_an_open_session() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
@@ -88,7 +88,7 @@ async fn what_somebody_does_in_the_terminal_comes_to_whoever_has_the_session_ope
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_somebody_is_in_the_middle_of_a_turn_nothing_can_be_said_here() {
+async fn messages_are_rejected_while_another_process_runs_a_turn() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
@@ -140,7 +140,7 @@ async fn while_somebody_is_in_the_middle_of_a_turn_nothing_can_be_said_here() {
     }
 }
 
-/// Waits until the chat is like this.
+/// Waits until the chat matches.
 async fn shows(bench: &mut SessionFixture, fits: impl Fn(&Value) -> bool) -> Value {
     loop {
         let chat = bench.chat_state().await;
@@ -156,7 +156,7 @@ fn turns(chat: &Value) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_queued_here_waits_until_somebody_in_the_terminal_is_done() {
+async fn queued_messages_wait_for_the_external_turn_to_end() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
@@ -165,7 +165,7 @@ async fn what_is_queued_here_waits_until_somebody_in_the_terminal_is_done() {
         here.wait_until_running().await;
         bench.set_pending_message("queued", "q", "!say four").await;
         bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
-        // Somebody else begins in the middle of our turn, and ours ends first.
+        // Another process starts a turn during ours, and ours ends first.
         let script = format!("!tool Bash {}\n!say three", there.bash_input());
         let terminal = tokio::spawn(run_to_end(terminal_command(&bench, &script)));
         there.wait_until_running().await;
@@ -179,7 +179,7 @@ async fn what_is_queued_here_waits_until_somebody_in_the_terminal_is_done() {
         let said = |turn: usize| chat["turns"][turn]["message"]["text"].as_str().unwrap();
         assert_eq!((said(2), said(3)), (script.as_str(), "!say four"), "{build}: {chat:#}");
         if build == "native" {
-            // The other build may write the end of our turn behind theirs, and goes on from the last word.
+            // The other build may write the end of our turn after theirs, and continues from the last message.
             assert_eq!(
                 bench.count_in_model_requests("!say three").last(),
                 Some(&1),
@@ -191,7 +191,7 @@ async fn what_is_queued_here_waits_until_somebody_in_the_terminal_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_says_in_the_terminal_while_our_turn_runs_is_shown_and_the_agent_goes_on_from_ours() {
+async fn external_turn_during_our_turn_is_shown_and_the_agent_continues_from_ours() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
@@ -212,9 +212,9 @@ async fn what_somebody_says_in_the_terminal_while_our_turn_runs_is_shown_and_the
     }
 }
 
-/// One build writes it down as a command, under an id of its own.
+/// One build records it as a command, with an id of its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_model_is_not_taken_for_somebody_elses_command() {
+async fn model_change_does_not_count_as_an_external_command() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;

@@ -1,5 +1,5 @@
-//! What is restored is what was seen, in the middle of turns and between them: questions, plans, words into a running turn, a turn
-//! that is taken up again, commands and sub-agents in the background.
+//! Imported sessions equal the live ones, for events during and between turns: questions, plans, steers, a resumed
+//! turn, background commands and sub-agents.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn chosen(value: &str) -> Value {
     json!({ "state": "submitted", "value": { "kind": "selected", "value": value } })
 }
 
-/// A question that is answered, and one that is not; a plan that is sent back, and one that is carried out.
+/// An answered question and a declined one; a rejected plan and an accepted one.
 async fn lead_through_questions(bench: &mut SessionFixture) {
     bench.prompt_tool_call("AskUserQuestion", &question()).await;
     let asked = bench.wait_for_questions().await;
@@ -52,7 +52,7 @@ async fn lead_through_questions(bench: &mut SessionFixture) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_and_plans_are_taken_in_as_they_were_answered() {
+async fn questions_and_plans_are_imported_with_their_answers() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
         lead_through_questions(&mut bench).await;
@@ -66,7 +66,7 @@ async fn questions_and_plans_are_taken_in_as_they_were_answered() {
     }
 }
 
-/// Words of a person come into a turn while a command runs.
+/// Steers a turn while a command runs.
 pub(crate) async fn interrupted_by_words(bench: &mut SessionFixture) {
     let gate = bench.blocking_command("look");
     let script = format!("!say let me look\n!tool Bash {}\n!say blue it is", gate.bash_input());
@@ -80,7 +80,7 @@ pub(crate) async fn interrupted_by_words(bench: &mut SessionFixture) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_into_a_running_turn_are_taken_in_where_they_were_said() {
+async fn steer_is_imported_at_its_position() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
         interrupted_by_words(&mut bench).await;
@@ -89,9 +89,9 @@ async fn words_into_a_running_turn_are_taken_in_where_they_were_said() {
     }
 }
 
-/// The agent is sent the message once more, and so its record has two turns where one was seen.
+/// The agent receives the message again, so that its transcript has two turns for one live turn.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_was_taken_up_again_is_taken_in_as_the_failure_and_the_answer() {
+async fn resumed_turn_is_imported_as_failure_and_response() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
         bench.upstream.reject_requests_containing("!say at last", 400, "Not now.");
@@ -128,7 +128,7 @@ fn helper(script: &str) -> String {
     format!("!tool Agent {input}")
 }
 
-/// Waits until the only worker's turn is over.
+/// Waits until the only sub-agent's turn is over.
 async fn worker_is_over(bench: &SessionFixture) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
@@ -146,7 +146,7 @@ async fn worker_is_over(bench: &SessionFixture) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_in_the_background_is_taken_in_with_what_it_did() {
+async fn background_sub_agent_is_imported_with_its_work() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
         let front = bench.blocking_command("front");
@@ -154,7 +154,7 @@ async fn a_sub_agent_in_the_background_is_taken_in_with_what_it_did() {
         bench.client.send_message(&bench.uris.chat, &script).await;
         front.wait_until_running().await;
         match build {
-            // The older build tells of the end when its own call is over.
+            // The older build reports the end when its own call is over.
             "js" => wait_until("the sub-agent is asked", || bench.upstream.requests().len() >= 2).await,
             _ => worker_is_over(&bench).await,
         }
@@ -170,9 +170,9 @@ async fn a_sub_agent_in_the_background_is_taken_in_with_what_it_did() {
     }
 }
 
-/// The end of the command wakes the agent, which then has a turn of its own.
+/// The end of the command starts an agent-initiated turn.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_in_the_background_is_taken_in_with_the_turn_that_its_end_began() {
+async fn background_command_is_imported_with_the_turn_that_its_end_started() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
         let gate = bench.blocking_command("job");

@@ -1,4 +1,4 @@
-//! What the model is told after a conversation was taken in and goes on is what it would have been told had nobody taken it in.
+//! The model receives the same requests after an import as without one.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::common::session_fixture::SessionFixture;
 
 const LAST_PROMPT: &str = "!say last";
 
-/// What the model was asked last, without what is different each time: places, ids, and how long a sub-agent took.
+/// Returns the last request to the model, without paths, ids, and the duration of sub-agents.
 fn heard(bench: &SessionFixture) -> Value {
     let root = bench.home.root().to_str().unwrap();
     let slug = root.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -22,7 +22,7 @@ fn heard(bench: &SessionFixture) -> Value {
         let (_, after) = text.split_once(before)?;
         after.split(|c: char| !c.is_ascii_alphanumeric()).next().map(str::to_owned)
     };
-    // The id is named in other places, too; the same number may be anything.
+    // The id occurs in other places, too; only its own value is replaced.
     if let Some(agent) = word_after(&text, "agentId: ") {
         text = text.replace(&agent, "…");
     }
@@ -32,7 +32,7 @@ fn heard(bench: &SessionFixture) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// One host leads the conversation to its end; in another home, a second host takes it in before the last message.
+/// Runs the conversation to its end in one host; in another home, a second host imports it before the last message.
 async fn goes_on_the_same(lead: impl AsyncFn(&mut SessionFixture)) {
     for build in BUILDS {
         let mut whole = SessionFixture::allowing_commands(build).await;
@@ -43,7 +43,7 @@ async fn goes_on_the_same(lead: impl AsyncFn(&mut SessionFixture)) {
 
         let mut bench = SessionFixture::allowing_commands(build).await;
         lead(&mut bench).await;
-        // Its agent is gone then, and has written down everything.
+        // The restart ends the agent, which then has written everything.
         bench = bench.restart_host().await;
         let mut second = SecondHost::start(&bench).await;
         second.chat(&bench).await;
@@ -56,7 +56,7 @@ async fn goes_on_the_same(lead: impl AsyncFn(&mut SessionFixture)) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_the_same_after_a_compaction() {
+async fn imported_conversation_continues_identically_after_a_compaction() {
     goes_on_the_same(async |bench| {
         for words in ["!say one", "!say two", "/compact", "!say three"] {
             bench.client.send_and_wait(&bench.uris.chat, words).await;
@@ -66,7 +66,7 @@ async fn a_conversation_goes_on_the_same_after_a_compaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_the_same_after_a_sub_agent() {
+async fn imported_conversation_continues_identically_after_a_sub_agent() {
     goes_on_the_same(async |bench| {
         let inside = json!({ "command": "echo inside", "description": "says" });
         let helper = json!({ "description": "a helper", "subagent_type": "general-purpose", "run_in_background": false,
@@ -77,12 +77,12 @@ async fn a_conversation_goes_on_the_same_after_a_sub_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_the_same_after_words_into_a_running_turn() {
+async fn imported_conversation_continues_identically_after_a_steer() {
     goes_on_the_same(interrupted_by_words).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_the_same_after_an_interruption() {
+async fn imported_conversation_continues_identically_after_an_interrupt() {
     goes_on_the_same(async |bench| {
         let turn = bench.client.send_message(&bench.uris.chat, "!say begun\n!hang").await;
         bench.wait_for_action("chat/delta").await.unwrap();
@@ -100,7 +100,7 @@ async fn a_conversation_goes_on_the_same_after_an_interruption() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_the_same_after_a_failure() {
+async fn imported_conversation_continues_identically_after_a_failure() {
     goes_on_the_same(async |bench| {
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
         bench.client.send_message(&bench.uris.chat, "!error 400 This cannot be.").await;

@@ -1,4 +1,4 @@
-//! Others who know the agent's conversations and nothing else of the first host.
+//! Other programs that share only the agent's transcripts with the first host.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tokio::process::Command;
 use crate::common::session_fixture::SessionFixture;
 use crate::common::{HostProcess, claude_executable, list_files, run_to_end, text};
 
-/// A host with a state directory of its own; the agent's directory is the same.
+/// Host with a separate state directory; the agent's directory is shared.
 pub(crate) struct SecondHost {
     pub(crate) host: HostProcess,
     pub(crate) peer: TestClient,
@@ -32,21 +32,22 @@ impl SecondHost {
         Self { host, peer }
     }
 
-    /// The chat of the bench's session, as this host shows it.
+    /// Returns the chat of the fixture's session, as this host shows it.
     pub(crate) async fn chat(&self, bench: &SessionFixture) -> Value {
         self.peer.subscribe_snapshot(&bench.uris.session).await;
         serde_json::to_value(self.peer.chat_state(&bench.uris.chat).await).unwrap()
     }
 }
 
-/// Continues the bench's conversation as a person at a terminal does.
+/// Continues the fixture's conversation as a person at a terminal.
 pub(crate) async fn continue_in_terminal(bench: &SessionFixture, prompt: &str) -> String {
     let output = run_to_end(terminal_command(bench, prompt)).await;
     assert!(output.status.success(), "{}: {}{}", bench.build, text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
 }
 
-/// The command that a person at a terminal continues the bench's conversation with. It may run other commands.
+/// Returns the command with which a person at a terminal continues the fixture's conversation. It may run other
+/// commands.
 pub(crate) fn terminal_command(bench: &SessionFixture, prompt: &str) -> Command {
     let conversation = bench.uris.session.strip_prefix("claude:/").unwrap();
     let mut command = agent_command(bench);
@@ -54,7 +55,7 @@ pub(crate) fn terminal_command(bench: &SessionFixture, prompt: &str) -> Command 
     command
 }
 
-/// The agent as a person starts it, beside the bench's host.
+/// Returns the agent as a person starts it, beside the fixture's host.
 pub(crate) fn agent_command(bench: &SessionFixture) -> Command {
     let executable = claude_executable(bench.build);
     let mut command = match bench.build {
@@ -75,12 +76,12 @@ pub(crate) fn agent_command(bench: &SessionFixture) -> Command {
         .env("CLAUDE_CONFIG_DIR", bench.home.path("claude"))
         .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
         .env("ANTHROPIC_BASE_URL", &bench.upstream.url)
-        // A key of its own would have to be allowed first.
+        // An API key would have to be approved first.
         .env("ANTHROPIC_AUTH_TOKEN", "sk-of-the-test");
     command
 }
 
-/// Names the bench's conversation as a person at a terminal does: the agent writes such a line.
+/// Renames the fixture's conversation as a person at a terminal: writes the agent's record.
 pub(crate) fn rename_in_terminal(bench: &SessionFixture, title: &str) {
     let conversation = bench.uris.session.strip_prefix("claude:/").unwrap();
     let name = format!("{conversation}.jsonl");

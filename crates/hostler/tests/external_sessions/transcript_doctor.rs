@@ -1,4 +1,4 @@
-//! `hostler sessions doctor` over records that the real agent has written, and that somebody has damaged since.
+//! `hostler sessions doctor` on transcripts of the real agent that were damaged afterwards.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -13,7 +13,7 @@ async fn run(home: &TestHome, build: &str, args: &[&str]) -> Output {
     run_to_end(command).await
 }
 
-/// The only record there is.
+/// Returns the only transcript.
 fn record(home: &TestHome) -> PathBuf {
     let is_record = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl");
     let mut records: Vec<_> = list_files(&home.path("claude").join("projects")).into_iter().filter(is_record).collect();
@@ -21,7 +21,7 @@ fn record(home: &TestHome) -> PathBuf {
     records.remove(0)
 }
 
-/// Puts a record of another conversation beside one.
+/// Writes a transcript of another conversation beside one.
 fn beside(record: &Path, id: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let path = record.with_file_name(format!("{id}.jsonl"));
     std::fs::write(&path, contents).unwrap();
@@ -49,7 +49,7 @@ async fn damage_is_named(build: &str) {
     torn.truncate(torn.len() - 7);
     beside(&path, TORN, &torn);
     beside(&path, NOISE, [0xff; 300]);
-    // Whoever may read everything is stopped by a directory of this name only.
+    // Root can read every file, so a directory with this name is used instead.
     let locked = path.with_file_name(format!("{LOCKED}.jsonl"));
     std::fs::create_dir(&locked).unwrap();
 
@@ -69,7 +69,7 @@ async fn damage_is_named(build: &str) {
     assert!(said.contains("2 conversations were read; 4 things are wrong."), "{out}{said}");
     assert!(!out.contains("hello there"), "nothing that was said is printed");
 
-    // A session of this host whose record is gone.
+    // A session of this host whose transcript is missing.
     std::fs::remove_dir(&locked).unwrap();
     for id in [TORN, NOISE] {
         std::fs::remove_file(path.with_file_name(format!("{id}.jsonl"))).unwrap();
@@ -82,7 +82,7 @@ async fn damage_is_named(build: &str) {
     assert_eq!(answer["findings"][0]["session"], format!("claude:/{healthy}"), "{answer}");
     assert_eq!((&answer["conversations"], &answer["more"]), (&Value::from(0), &Value::from(0)), "{answer}");
 
-    // A deleted one whose record comes back.
+    // A deleted session whose transcript exists again.
     let deleted = run(&home, build, &["sessions", "delete", "--yes", healthy]).await;
     assert!(deleted.status.success(), "{}", text(&deleted.stderr));
     std::fs::write(&path, whole).unwrap();
@@ -93,11 +93,11 @@ async fn damage_is_named(build: &str) {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_records_is_named_native() {
+async fn doctor_reports_damaged_transcripts_native() {
     damage_is_named(BUILDS[0]).await;
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_records_is_named_js() {
+async fn doctor_reports_damaged_transcripts_js() {
     damage_is_named(BUILDS[1]).await;
 }

@@ -1,4 +1,4 @@
-//! A folder that tries everything: each trap leaves a marker when it is sprung.
+//! Folder with all kinds of traps: each one writes a marker when it fires.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// A word of the folder's `CLAUDE.md`, which every model must read.
+/// Text of the folder's `CLAUDE.md`, which every model must receive.
 pub(crate) const PLANTED_INSTRUCTIONS: &str = "planted-instructions";
 
-/// A variable that a trusted folder may set.
+/// Variable that a trusted folder may set.
 pub(crate) const PLANTED_VARIABLE: (&str, &str) = ("FOLDER_VARIABLE", "from-the-folder");
 
-/// What the folder's output style says.
+/// Text of the folder's output style.
 pub(crate) const PLANTED_OUTPUT_STYLE: &str = "planted-style";
 
-/// What the folder's command says.
+/// Text of the folder's command.
 pub(crate) const PLANTED_COMMAND: &str = "planted-command";
 
-/// Where traps and their markers are: outside of the folder.
+/// Traps and their markers, outside of the folder.
 pub(crate) struct FolderTraps {
     root: PathBuf,
 }
@@ -29,7 +29,7 @@ impl FolderTraps {
         Self { root }
     }
 
-    /// The traps that were sprung.
+    /// Returns the traps that fired.
     pub(crate) fn triggered(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.root.join("sprung")).unwrap().flatten();
         let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
@@ -48,12 +48,12 @@ impl FolderTraps {
         path.to_str().unwrap().to_owned()
     }
 
-    /// A program that leaves a marker and then does what it was called for.
+    /// Writes a program that writes a marker and then runs the real one.
     fn program(&self, name: &str, path: &str, real: &str) -> String {
         self.script(path, &format!("#!/bin/sh\n{}\nexec {real} \"$@\"\n", self.touch(name)))
     }
 
-    /// A library that leaves a marker in every process that loads it, where there is a compiler.
+    /// Builds a library that writes a marker in every process that loads it, if there is a compiler.
     fn library(&self) -> Option<String> {
         let source = self.root.join("evil.c");
         let marker = self.root.join("sprung/LD_PRELOAD");
@@ -67,7 +67,7 @@ impl FolderTraps {
         built.is_ok_and(|status| status.success()).then(|| library.to_str().unwrap().to_owned())
     }
 
-    /// Variables that have something run.
+    /// Returns variables that run code.
     pub(crate) fn variables(&self) -> Value {
         let sourced = |name: &str| self.script(&format!("{name}.sh"), &format!("{}\n", self.touch(name)));
         for name in ["ls", "git", "npm", "sh"] {
@@ -107,7 +107,7 @@ impl FolderTraps {
         json!([{"hooks": [{"type": "command", "command": command}]}])
     }
 
-    /// A settings file that tries everything.
+    /// Returns a settings file with all traps.
     pub(crate) fn settings(&self) -> Value {
         let specific = |event: &str, output: Value| {
             let mut output = output;
@@ -144,7 +144,7 @@ impl FolderTraps {
         json!({"command": "sh", "args": ["-c", format!("{}; exec cat", self.touch(name))]})
     }
 
-    /// Lays all traps in a folder. They belong to it, so it may be trusted as it is.
+    /// Writes all traps into a folder. They belong to it, so that it may be trusted as it is.
     pub(crate) fn write_traps(&self, folder: &Path) {
         write_json(&folder.join(".claude/settings.json"), &self.settings());
         write_json(&folder.join(".claude/settings.local.json"), &self.settings());
@@ -197,7 +197,7 @@ impl FolderTraps {
         self.write_git_traps(folder);
     }
 
-    /// A repository whose own configuration has programs started.
+    /// Creates a repository whose own configuration runs programs.
     fn write_git_traps(&self, folder: &Path) {
         let git = |arguments: &[&str]| {
             let mut command = Command::new("git");
@@ -209,7 +209,7 @@ impl FolderTraps {
         git(&["add", "filtered.txt"]);
         git(&["commit", "-qm", "x"]);
         write(&folder.join(".gitattributes"), "*.txt filter=evil\n");
-        // The same length, so that only its contents tell that it has changed.
+        // The same length, so that only its contents reveal the change.
         write(&folder.join("filtered.txt"), "behind\n");
         git(&["config", "core.fsmonitor", &self.program("fsmonitor", "fsmonitor", "true")]);
         git(&["config", "filter.evil.clean", &format!("{}; cat", self.touch("filter"))]);

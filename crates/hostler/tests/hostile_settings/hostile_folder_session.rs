@@ -1,5 +1,5 @@
-//! The real host and the real Claude Code in a hostile folder: before a person decides about it, restricted, trusted, and
-//! changed since.
+//! Real host and real Claude Code in a hostile folder: before a person decides about it, restricted, trusted, and
+//! after changes.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::common::{BUILDS, TestHome};
 use crate::environment;
 use crate::traps::{FolderTraps, PLANTED_COMMAND, PLANTED_INSTRUCTIONS, PLANTED_VARIABLE, write, write_json};
 
-/// What the traps bring, as people read it.
+/// Kinds of the traps, as displayed.
 const CONFIGURATION_KINDS: &str = "Hook, MCP server, Environment variable, Helper program, Slash command, Skill, Agent, Plugin, \
                      Permission rule, Additional directory, Setting";
 
-/// A session of the real host, and the traps that are outside of its folder.
+/// Session of the real host, and the traps outside of its folder.
 struct HostileFolderSession {
     bench: SessionFixture,
     traps: FolderTraps,
@@ -30,7 +30,8 @@ impl HostileFolderSession {
         Self { bench: SessionFixture::in_home(build, home, "").await, traps }
     }
 
-    /// Sends a message that waits for a decision about the folder; returns the request, which the session and the chat show.
+    /// Sends a message that waits for a decision about the folder; returns the request, which the session and the
+    /// chat show.
     async fn wait_for_trust_request(&mut self, text: &str) -> Value {
         let SessionFixture { client: peer, uris, build, .. } = &mut self.bench;
         peer.send_message(&uris.chat, text).await;
@@ -62,7 +63,7 @@ impl HostileFolderSession {
         self.bench.wait_for_turn_end().await;
     }
 
-    /// Runs a command that no person is asked about.
+    /// Runs a command without a permission request.
     async fn bash(&mut self, command: &str) {
         let build = self.bench.build;
         self.bench.prompt_tool_call("Bash", &json!({"command": command, "description": "x"})).await;
@@ -70,8 +71,8 @@ impl HostileFolderSession {
         assert_eq!(self.bench.last_tool_call("Bash").await["status"], "completed", "{build}: {command}");
     }
 
-    /// Calls the folder's slash command by its name in this build. Where it does not apply, it is unknown to the agent, which
-    /// may begin a turn of its own then: nothing is asked of the session afterwards.
+    /// Calls the folder's slash command by its name in this build. Where the folder does not apply, the agent does
+    /// not know it and may start a turn of its own; the test sends no further message.
     async fn slash_command(&mut self) {
         let name = if self.bench.build == "js" { "/project:evil" } else { "/evil" };
         self.bench.client.send_and_wait(&self.bench.uris.chat, name).await;
@@ -82,14 +83,14 @@ impl HostileFolderSession {
         environment(peer, uris, &home.work()).await
     }
 
-    /// The session's `_meta.hostler.trust.state`.
+    /// Returns the session's `_meta.hostler.trust.state`.
     async fn trust_state(&self) -> Value {
         let session =
             serde_json::to_value(self.bench.client.subscribe_snapshot(&self.bench.uris.session).await).unwrap();
         session["_meta"]["hostler"]["trust"]["state"].clone()
     }
 
-    /// Everything that the model was sent.
+    /// Returns all requests to the model.
     fn all_model_requests(&self) -> String {
         self.bench.upstream.requests().iter().map(|request| request.body.to_string()).collect()
     }
@@ -99,7 +100,7 @@ impl HostileFolderSession {
         assert_eq!(self.traps.triggered(), Vec::<String>::new(), "{}: {context}", self.bench.build);
     }
 
-    /// Ends the host, and with it hooks of the session's end.
+    /// Stops the host, which also triggers hooks of the session's end.
     async fn stop(self) {
         let SessionFixture { build, host, .. } = self.bench;
         host.stop().await;
@@ -108,7 +109,7 @@ impl HostileFolderSession {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_message_asks_and_a_restricted_folder_runs_nothing() {
+async fn first_message_asks_for_trust_and_a_restricted_folder_runs_nothing() {
     for build in BUILDS {
         let mut scene = HostileFolderSession::new(build, |traps, work| traps.write_traps(work)).await;
         let work = scene.bench.home.work();
@@ -117,7 +118,7 @@ async fn the_first_message_asks_and_a_restricted_folder_runs_nothing() {
         for kind in CONFIGURATION_KINDS.split(", ") {
             assert!(message.contains(&format!("* {kind}: ")), "{build}: {kind} is not listed: {message}");
         }
-        // Commands of the host itself, which look for a branch, are over soon.
+        // Commands of the host itself, which look up a branch, end soon.
         wait_until("no agent runs before the answer", || scene.bench.host.agents().is_empty()).await;
         assert_eq!(scene.all_model_requests(), "", "{build}: nothing reaches the model before the answer");
         assert_eq!(scene.trust_state().await, "undecided", "{build}");
@@ -150,7 +151,7 @@ async fn the_first_message_asks_and_a_restricted_folder_runs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trusted_folder_applies_without_what_runs_code() {
+async fn trusted_folder_applies_without_parts_that_run_code() {
     for build in BUILDS {
         let prepare = |traps: &FolderTraps, work: &Path| {
             traps.write_traps(work);
@@ -195,7 +196,7 @@ async fn a_trusted_folder_applies_without_what_runs_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn configuration_that_appears_or_changes_between_turns_is_asked_about_before_it_applies() {
+async fn changed_configuration_asks_again_before_it_applies() {
     for build in BUILDS {
         let mut scene = HostileFolderSession::new(build, |_, _| ()).await;
         let work = scene.bench.home.work();

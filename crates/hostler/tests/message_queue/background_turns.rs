@@ -1,4 +1,4 @@
-//! Work in the background, and the turns that follow from it.
+//! Background work, and the turns that follow from it.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::BUILDS;
 use crate::common::session_fixture::{SessionFixture, wait_until};
 
-/// A command that goes on behind its turn; answers the id that it is listed by.
+/// Starts a command that outlives its turn; returns the id of its list entry.
 async fn begin(bench: &mut SessionFixture, name: &str) -> String {
     let gate = bench.blocking_command(name);
     bench.prompt_tool_call("Bash", &gate.background_bash_input()).await;
@@ -35,13 +35,13 @@ fn shells(host: u32, name: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_ends_behind_its_turn_wakes_the_agent_in_a_turn_with_a_reason() {
+async fn background_command_end_starts_an_agent_turn_with_a_reason() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let id = begin(&mut bench, "job").await;
         let chat = bench.chat_state().await;
         assert_eq!((work(&chat), chat["activeTurn"].is_null()), (vec![id], true), "{build}: {chat:#}");
-        // It goes on beside other turns.
+        // It continues beside other turns.
         assert_eq!(bench.client.send_and_wait(&bench.uris.chat, "!say meanwhile").await, "meanwhile", "{build}");
         assert_eq!(work(&bench.chat_state().await).len(), 1, "{build}");
         bench.blocking_command("job").release();
@@ -59,13 +59,13 @@ async fn a_command_that_ends_behind_its_turn_wakes_the_agent_in_a_turn_with_a_re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_in_the_moment_in_which_the_work_ends_is_answered_once() {
+async fn message_at_the_end_of_background_work_is_answered_once() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         begin(&mut bench, "job").await;
         bench.blocking_command("job").release();
         let turn = bench.client.send_message(&bench.uris.chat, "!say the answer").await;
-        // Either it was accepted, or a turn of the agent's own was faster; then it is sent once more.
+        // Either it was accepted, or an agent-initiated turn was faster; then it is sent again.
         let chat = bench.uris.chat.clone();
         let mine = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatTurnStarted(started) if started.turn_id == turn);
         let refused = bench.client.wait_for(&chat, mine).await.last().unwrap().rejection_reason.is_some();
@@ -78,12 +78,12 @@ async fn a_message_in_the_moment_in_which_the_work_ends_is_answered_once() {
         };
         let ends = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatTurnComplete(end) if end.turn_id == turn);
         bench.client.wait_for(&chat, ends).await;
-        // Whatever the agent had to say about its work comes before, in or behind that turn.
+        // The agent's response about its work comes before, in or after that turn.
         let told = |bench: &SessionFixture| {
             bench.count_in_model_requests("<task-notification>").iter().any(|times| *times > 0)
         };
         wait_until("the model is told of the work", || told(&bench)).await;
-        // An agent that turns to its work in the same moment answers that; then it is asked once more.
+        // An agent that turns to its work at the same time answers that; then it is asked again.
         let mut answer = bench.client.send_and_wait(&chat, "!say last").await;
         if answer.contains("<task-notification>") {
             answer = bench.client.send_and_wait(&chat, "!say last").await;
@@ -100,7 +100,7 @@ async fn a_message_in_the_moment_in_which_the_work_ends_is_answered_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_ends_one_piece_of_work_and_nothing_is_left_of_it() {
+async fn client_stops_background_work_and_its_processes_end() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let (one, two) = (begin(&mut bench, "one").await, begin(&mut bench, "two").await);
@@ -116,7 +116,7 @@ async fn a_person_ends_one_piece_of_work_and_nothing_is_left_of_it() {
         let params = json!({ "channel": bench.uris.chat, "id": one });
         let again = bench.client.client.request::<_, Value>("hostler/stopBackgroundWork", params).await;
         assert!(again.unwrap_err().to_string().contains(&one), "{build}");
-        // The model is not woken by it.
+        // The model is not called because of it.
         assert_eq!(bench.client.send_and_wait(&bench.uris.chat, "!say still here").await, "still here", "{build}");
         bench.stop().await;
     }

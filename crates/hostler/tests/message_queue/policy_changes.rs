@@ -1,4 +1,4 @@
-//! What changes between two messages of a session.
+//! Settings that change between two messages of a session.
 
 use ahp_types::StateAction;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::common::BUILDS;
 use crate::common::session_fixture::SessionFixture;
 
-/// A message for one model; answers the request that the model got.
+/// Sends a message for a model; returns the model's request.
 async fn ask(bench: &mut SessionFixture, text: &str, model: Value) -> Value {
     let mut message = json!({ "text": format!("!say {text}"), "origin": { "kind": "user" } });
     if !model.is_null() {
@@ -25,7 +25,7 @@ async fn ask(bench: &mut SessionFixture, text: &str, model: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn model_effort_and_thinking_follow_the_person_in_one_process() {
+async fn model_effort_and_thinking_change_in_one_process() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let (opus, sonnet) = (json!({ "id": "claude-opus-4-6" }), json!({ "id": "claude-sonnet-4-5" }));
@@ -34,7 +34,7 @@ async fn model_effort_and_thinking_follow_the_person_in_one_process() {
         let agent = bench.host.only_agent().pid;
         let second = ask(&mut bench, "two", sonnet).await;
         assert_eq!(second["model"], "claude-sonnet-4-5", "{build}");
-        // A message that names no model goes on with the last one.
+        // A message without a model uses the last one.
         let third = ask(&mut bench, "three", Value::Null).await;
         assert_eq!(third["model"], "claude-sonnet-4-5", "{build}");
 
@@ -48,13 +48,13 @@ async fn model_effort_and_thinking_follow_the_person_in_one_process() {
             (&json!("claude-opus-4-6"), &json!("low")),
             "{build}"
         );
-        // One message's own effort beats the session's.
+        // The effort of a message overrides the session's.
         let hard = json!({ "id": "claude-opus-4-6", "config": { "effort": "medium" } });
         let sixth = ask(&mut bench, "six", hard).await;
         assert_eq!(sixth["output_config"]["effort"], "medium", "{build}");
         assert_eq!(bench.host.only_agent().pid, agent, "{build}: one process for all of it");
 
-        // It cannot be told to choose the effort by itself again, so another process takes the conversation up.
+        // A running agent cannot return to its default effort, so another process resumes the conversation.
         bench.configure(json!({ "effort": "default" })).await;
         let seventh = ask(&mut bench, "seven", opus).await;
         let forgotten = &seventh["output_config"]["effort"];

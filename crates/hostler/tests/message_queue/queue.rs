@@ -1,4 +1,4 @@
-//! The queue.
+//! Queue of messages.
 
 use ahp_types::StateAction;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn asked(chat: &Value) -> Vec<String> {
     turns.iter().map(|turn| turn["message"]["text"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The agent works until the gate opens; answers the turn and what it was asked.
+/// Starts a turn that runs until the file exists; returns the turn and its prompt.
 async fn work(bench: &SessionFixture, gate: &str) -> (String, String) {
     let gate = bench.blocking_command(gate);
     let script = format!("!tool Bash {}\n!say worked", gate.bash_input());
@@ -31,7 +31,7 @@ async fn is_paused(bench: &SessionFixture) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_corrected_put_in_order_and_removed_and_then_runs_one_by_one() {
+async fn queued_messages_are_edited_reordered_removed_and_run_in_order() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let (_, script) = work(&bench, "work").await;
@@ -64,7 +64,7 @@ async fn what_waits_is_corrected_put_in_order_and_removed_and_then_runs_one_by_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_holds_the_queue_until_the_next_message_has_run() {
+async fn cancel_pauses_the_queue_until_the_next_message_has_run() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let (turn, script) = work(&bench, "work").await;
@@ -86,7 +86,7 @@ async fn a_stop_holds_the_queue_until_the_next_message_has_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_outlives_a_killed_host_and_does_not_start_by_itself() {
+async fn queue_survives_a_killed_host_and_does_not_start_by_itself() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let (_, script) = work(&bench, "work").await;

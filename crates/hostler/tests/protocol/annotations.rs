@@ -1,4 +1,4 @@
-//! What people write about places in files.
+//! Annotations on places in files.
 
 use super::harness::*;
 
@@ -29,7 +29,7 @@ fn set(annotation: &Value) -> Value {
     json!({"type": "annotations/set", "annotation": annotation})
 }
 
-/// A client that hears a session's annotations, of which there is one.
+/// Returns a client that is subscribed to a session's annotations, with one annotation.
 async fn annotated(case: &ProtocolCase) -> (RecordingClient, CaseUris, String) {
     let (mut client, uris) = case.connect_with_session().await;
     let channel = uris.annotations();

@@ -1,4 +1,4 @@
-//! Tool calls that wait for a person, and what the agent hears of the answer.
+//! Tool approvals: pending tool calls, and what the agent receives of the answer.
 
 use super::harness::*;
 
@@ -33,7 +33,7 @@ area! { HostFixture::with_fake_agent();
 
 const CALL: &str = r#"call Bash {"command":"mkdir made"}"#;
 
-/// A call that waits, as the session's needs show it.
+/// Returns a pending call, as the session shows it.
 async fn waiting(case: &ProtocolCase) -> (RecordingClient, CaseUris, Value) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_message(&uris.chat, CALL).await;
@@ -56,7 +56,7 @@ fn no(needed: &Value) -> Value {
     verdict(needed, json!({"approved": false, "reason": "denied"}))
 }
 
-/// The call of the turn that has ended.
+/// Returns the call of the completed turn.
 async fn ended(client: &mut RecordingClient, uris: &CaseUris, needed: &Value) -> Value {
     client.wait_for_turn_end(&uris.chat, needed["turnId"].as_str().unwrap()).await;
     client.assert_state_matches_host(&uris.chat).await;
@@ -265,7 +265,7 @@ async fn a_mode_change_decides_what_waits(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let config = json!({"type": "session/configChanged", "config": {"permissionMode": "dontAsk"}});
     client.dispatch_accepted(&uris.session, config).await;
-    // Either it is decided by the mode, or it still waits for the person who sees it.
+    // Either the mode decides it, or it is still pending for the client that sees it.
     let state = client.subscribe(&uris.session).await;
     if state["inputNeeded"].as_array().is_some_and(|needed| !needed.is_empty()) {
         client.dispatch_accepted(&uris.chat, no(&needed)).await;

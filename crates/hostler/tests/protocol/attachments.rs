@@ -1,4 +1,4 @@
-//! Attachments on the wire: taken whole or not at all, and never echoed with their contents.
+//! Attachments on the wire: accepted whole or not at all, and never echoed with their contents.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -38,7 +38,7 @@ fn with(text: &str, attachments: Value) -> Value {
     wish
 }
 
-/// Sends a message that is taken; answers the envelope and the turn.
+/// Sends a message that is accepted; returns the envelope and the turn.
 async fn sent(client: &mut RecordingClient, chat: &str, wish: Value) -> (Value, Value) {
     let echo = client.dispatch_accepted(chat, wish.clone()).await;
     client.wait_for_turn_end(chat, wish["turnId"].as_str().unwrap()).await;
@@ -128,7 +128,7 @@ async fn an_unknown_kind_of_attachment_is_refused(case: ProtocolCase) {
     client.dispatch_rejected(&uris.chat, with("look", json!([{"label": "x"}]))).await;
 }
 
-/// The request that the host makes of a client.
+/// Returns the request of the host to a client.
 async fn asked(client: &mut RecordingClient) -> Value {
     client.wait_for(|message| message["method"] == "resourceRead").await
 }
@@ -216,7 +216,7 @@ async fn a_draft_may_hold_attachments(case: ProtocolCase) {
     draft["draft"]["attachments"] = json!([embedded("note.txt", "text/plain", b"words")]);
     let echo = client.dispatch_accepted(&uris.chat, draft).await;
     assert!(!echo.to_string().contains(&STANDARD.encode("words")), "{echo:#}");
-    // What the draft holds can be sent.
+    // Attachments of the draft can be sent.
     let attachments = client.subscribe(&uris.chat).await["draft"]["attachments"].take();
     let (_, turn) = sent(&mut client, &uris.chat, with("now", attachments)).await;
     assert!(markdown_text(&turn).contains("words"), "{turn:#}");

@@ -1,4 +1,4 @@
-//! The real Claude Code behind the protocol: what it says becomes parts, calls and ends as clients expect them.
+//! Real Claude Code behind the protocol: its output becomes parts, calls and turn ends as clients expect them.
 
 use super::harness::*;
 
@@ -128,7 +128,7 @@ async fn steering_reaches_the_model_in_the_turn(case: ProtocolCase) {
         "toolCallId": needed["toolCall"]["toolCallId"], "approved": true, "confirmed": "user-action"});
     client.dispatch_accepted(&uris.chat, yes).await;
     case.write_file("go", "");
-    // The answer to the words is a turn of its own, which says so.
+    // The answer to the steer is a separate turn, marked as a continuation.
     let continued = |message: &Value| {
         let action = &message["params"]["action"];
         action["type"] == "chat/turnStarted" && action["message"]["text"] == "!say steered"

@@ -1,4 +1,4 @@
-//! What is offered to somebody who types a message.
+//! Completions for a message that is being typed.
 
 use super::harness::*;
 
@@ -128,7 +128,7 @@ async fn an_item_carries_what_is_to_be_attached(case: ProtocolCase) {
         (&item["attachment"]["uri"], &item["attachment"]["label"]),
         (&json!(case.uri("main.rs")), &json!("main.rs"))
     );
-    // What was offered is taken.
+    // A completion is accepted as part of a message.
     let mut wish = turn_started_action("look at @main.rs");
     wish["message"]["attachments"] = json!([item["attachment"]]);
     client.dispatch_accepted(&chat, wish.clone()).await;

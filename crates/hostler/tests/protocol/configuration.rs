@@ -1,4 +1,4 @@
-//! What can be chosen for a session, what was chosen, and what is offered to somebody who chooses.
+//! Session configuration: schema, values and completions.
 
 use super::harness::*;
 

@@ -1,4 +1,4 @@
-//! Drafts, titles, and the marks that people leave on sessions and chats.
+//! Drafts, titles and flags of sessions and chats.
 
 use super::harness::*;
 

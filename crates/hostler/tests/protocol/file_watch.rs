@@ -1,4 +1,4 @@
-//! Watches: channels that tell what changes on the disk.
+//! File watches: channels that report changes on the disk.
 
 use super::harness::*;
 
@@ -27,7 +27,7 @@ async fn watch(client: &mut RecordingClient, params: Value) -> String {
     channel
 }
 
-/// Somebody who watches the case's directory.
+/// Returns a client that watches the case's directory.
 async fn watching(case: &ProtocolCase, more: Value) -> (RecordingClient, String) {
     let (mut client, _) = case.connect_with_session().await;
     let mut params = json!({"uri": case.uri("").trim_end_matches('/')});
@@ -37,7 +37,7 @@ async fn watching(case: &ProtocolCase, more: Value) -> (RecordingClient, String)
     (client, channel)
 }
 
-/// Hears until something is told of a file; answers all that was told.
+/// Receives until a change of a file is reported; returns all reported changes.
 async fn told(client: &mut RecordingClient, channel: &str, last: &str) -> Vec<(String, String)> {
     let mut told = Vec::new();
     loop {

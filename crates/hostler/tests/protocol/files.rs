@@ -1,4 +1,4 @@
-//! Files in the hands of clients: read, listed, looked at, written, copied, moved, removed; and what is out of reach.
+//! File operations of clients: read, list, stat, write, copy, move, delete; and paths out of reach.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -64,7 +64,7 @@ area! { HostFixture::with_fake_agent();
     concurrent_writes_leave_one_whole_file,
 }
 
-/// A client of a session in the case's directory.
+/// Returns a client with a session in the case's directory.
 async fn desk(case: &ProtocolCase) -> RecordingClient {
     case.connect_with_session().await.0
 }
@@ -196,7 +196,7 @@ async fn base64_is_written_as_bytes(case: ProtocolCase) {
     assert_eq!(std::fs::read(case.dir.join("file")).unwrap(), [0xff, 0, 7]);
 }
 
-/// What becomes of a text.
+/// Writes to a file and returns the resulting text.
 async fn written(case: &ProtocolCase, before: &str, data: &str, mode: &str, position: Option<i64>) -> String {
     let mut client = desk(case).await;
     case.write_file("file", before);
@@ -276,7 +276,7 @@ async fn create_only_makes_and_never_replaces(case: ProtocolCase) {
     assert_eq!(case.read_file("file"), "one");
 }
 
-/// Ten clients want the same; how many get it, and the code of the others.
+/// Ten clients request the same; returns how many succeed, and the error codes of the others.
 async fn contest(case: &ProtocolCase, params: impl Fn(usize) -> Value) -> (usize, Vec<i64>) {
     let mut requests = Vec::new();
     for number in 0..10 {
@@ -442,7 +442,7 @@ async fn a_full_directory_is_removed_only_as_a_whole(case: ProtocolCase) {
     assert!(!case.dir.join("tree").exists());
 }
 
-/// Something beside all sessions.
+/// Returns a file outside of all sessions.
 fn outside(case: &ProtocolCase) -> std::path::PathBuf {
     let name = case.dir.file_name().unwrap().to_str().unwrap();
     let path = case.fixture.home.root().join(format!("outside-{name}"));

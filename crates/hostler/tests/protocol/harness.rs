@@ -1,5 +1,5 @@
-//! What the cases of the suite share: a stage with a host, one client per need, and a run that names whoever fails.
-#![allow(unreachable_pub, reason = "the areas use it")]
+//! Shared parts of the cases: a fixture with a host, recording clients, and a runner that names failing cases.
+#![allow(unreachable_pub, reason = "used by the areas")]
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -18,54 +18,54 @@ pub use uuid::Uuid;
 
 pub use crate::common::{HostProcess, TestHome};
 
-/// The versions that every case is run at.
+/// Versions that every case runs at.
 pub const VERSIONS: [&str; 2] = ["1.0.0", "0.9.0"];
 pub const ROOT: &str = "ahp-root://";
 
-/// How many cases of an area share the host at a time.
+/// Cases of an area that share the host concurrently.
 const CONCURRENT_CASES: usize = 6;
-/// How long a case waits for a fact.
+/// Timeout of waiting for an event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Every command is asked about.
+/// Rules that ask about every command.
 const ASK_BASH_RULES: &str =
     "[global]\nversion = 1\nrules = [{ effect = \"ask\", scope = \"global\", rule = \"Bash\" }]\n";
 
-/// How a host is that takes another one's place: clients that do not come back have soon left.
+/// Environment of a restarted host: a short disconnect grace for clients.
 const RESTARTED_HOST_ENV: [(&str, &str); 2] = [("HOSTLER_NO_COMMANDS", "false"), ("HOSTLER_ABSENCE", "1")];
 
-/// A host that the cases of an area share. Each of them has clients, sessions and a directory of its own.
+/// Host that the cases of an area share. Each case has its own clients, sessions and directory.
 pub struct HostFixture {
     pub home: TestHome,
     pub host: HostProcess,
 }
 
 impl HostFixture {
-    /// The fake agent. Its commands are asked about, and `!command` is for the agent.
+    /// Starts a host with the fake agent. Its commands are asked about, and `!command` goes to the agent.
     pub async fn with_fake_agent() -> Self {
         Self::with_fake_agent_in(TestHome::new(), &[]).await
     }
 
-    /// The fake agent on a host that runs `!command` itself.
+    /// Starts a host with the fake agent that runs `!command` itself.
     pub async fn with_shell_commands() -> Self {
         Self::with_fake_agent_in(TestHome::new(), &[("HOSTLER_NO_COMMANDS", "false")]).await
     }
 
-    /// The fake agent in a home that was prepared.
+    /// Starts a host with the fake agent in a prepared home.
     pub async fn with_fake_agent_in(home: TestHome, env: &[(&str, &str)]) -> Self {
         prepare(&home);
         let host = home.serve_fake(env).await;
         Self { home, host }
     }
 
-    /// A build of the real agent on the scripted model.
+    /// Starts a host with a build of the real agent on the scripted model.
     pub async fn with_claude(build: &str, env: &[(&str, &str)]) -> Self {
         let home = TestHome::new();
         let host = home.serve_with(&["--claude", build, "--upstream", "scripted"], env).await;
         Self { home, host }
     }
 
-    /// Kills the host, looks that nothing of it is left, and starts another one in the same home.
+    /// Kills the host, checks that nothing of it remains, and starts another one in the same home.
     pub async fn kill_and_restart(mut self) -> Self {
         let tree = self.host.process_tree();
         self.host.signal(nix::sys::signal::Signal::SIGKILL);
@@ -76,7 +76,7 @@ impl HostFixture {
         Self { home: self.home, host }
     }
 
-    /// Ends the host politely and starts another one in the same home.
+    /// Stops the host and starts another one in the same home.
     pub async fn stop_and_restart(self) -> Self {
         self.host.stop().await;
         let host = self.home.serve_fake(&RESTARTED_HOST_ENV).await;
@@ -97,7 +97,7 @@ fn prepare(home: &TestHome) {
 pub struct ProtocolCase {
     pub fixture: Arc<HostFixture>,
     pub version: &'static str,
-    /// A directory that nobody else uses.
+    /// Directory of this case only.
     pub dir: PathBuf,
 }
 
@@ -112,26 +112,26 @@ impl ProtocolCase {
         self.fixture.host.url()
     }
 
-    /// A connection that has said nothing yet.
+    /// Returns a connection without `initialize`.
     pub async fn connect_uninitialized(&self) -> RecordingClient {
         RecordingClient::connect(&self.url(), self.version).await
     }
 
-    /// An initialized client that hears the root.
+    /// Returns an initialized client, subscribed to the root channel.
     pub async fn connect_client(&self) -> RecordingClient {
         let mut client = self.connect_uninitialized().await;
         client.initialize(&[ROOT]).await;
         client
     }
 
-    /// A client that hears a new session and its default chat.
+    /// Returns a client that is subscribed to a new session and its default chat.
     pub async fn connect_with_session(&self) -> (RecordingClient, CaseUris) {
         let mut client = self.connect_client().await;
         let uris = client.create_session(&self.dir).await;
         (client, uris)
     }
 
-    /// Another client that hears a session and its default chat.
+    /// Returns another client that is subscribed to a session and its default chat.
     pub async fn connect_to_session(&self, uris: &CaseUris) -> RecordingClient {
         let mut client = self.connect_client().await;
         client.subscribe(&uris.session).await;
@@ -139,14 +139,14 @@ impl ProtocolCase {
         client
     }
 
-    /// A client of a session in which something was said already.
+    /// Returns a client of a session with a completed turn.
     pub async fn connect_with_started_session(&self) -> (RecordingClient, CaseUris) {
         let (mut client, uris) = self.connect_with_session().await;
         client.send_and_wait(&uris.chat, "hello").await;
         (client, uris)
     }
 
-    /// The URI of something in the case's directory.
+    /// Returns the URI of a path in the case's directory.
     pub fn uri(&self, name: &str) -> String {
         file_uri(&self.dir.join(name))
     }
@@ -165,7 +165,7 @@ pub fn file_uri(path: &Path) -> String {
     format!("file://{}", path.display())
 }
 
-/// A session and its default chat.
+/// Session and its default chat.
 #[derive(Debug, Clone)]
 pub struct CaseUris {
     pub session: String,
@@ -173,12 +173,12 @@ pub struct CaseUris {
 }
 
 impl CaseUris {
-    /// A session that nobody has created yet.
+    /// Returns URIs of a session that does not exist yet.
     pub fn random() -> Self {
         Self::from_session(&format!("claude:/{}", Uuid::new_v4()))
     }
 
-    /// The default chat's name is made of the session's.
+    /// The default chat's URI is derived from the session's.
     pub fn from_session(session: &str) -> Self {
         use base64::Engine as _;
         let name = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(session);
@@ -190,14 +190,14 @@ impl CaseUris {
     }
 }
 
-/// A client that forgets nothing that it hears.
+/// Client that records everything that it receives.
 pub struct RecordingClient {
     raw: RawClient,
     version: &'static str,
     pub id: String,
-    /// Everything that came, in its order.
+    /// All received messages, in order.
     pub received: Vec<Value>,
-    /// How much of it was waited for.
+    /// Number of messages that were waited for.
     consumed: usize,
     pub seq: i64,
     next_id: u64,
@@ -219,7 +219,7 @@ impl RecordingClient {
         }
     }
 
-    /// What this client says first.
+    /// Returns the params of `initialize`.
     pub fn initialize_params(&self, subscriptions: &[&str]) -> Value {
         json!({"channel": ROOT, "protocolVersions": [self.version], "clientId": self.id,
             "initialSubscriptions": subscriptions})
@@ -240,7 +240,7 @@ impl RecordingClient {
         self.raw.send(text.into()).await;
     }
 
-    /// Sends a request and does not wait; answers its id.
+    /// Sends a request without waiting; returns its id.
     pub async fn request(&mut self, method: &str, params: Value) -> u64 {
         self.next_id += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params});
@@ -252,7 +252,7 @@ impl RecordingClient {
         self.send_text(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
     }
 
-    /// The answer to a request. What else comes meanwhile is kept.
+    /// Waits for the answer to a request. Other messages are recorded.
     pub async fn wait_for_response(&mut self, id: u64) -> Result<Value, Value> {
         let mut message = self.find_message(|message| message["id"] == id && message.get("method").is_none()).await;
         match message.get_mut("error") {
@@ -271,14 +271,14 @@ impl RecordingClient {
         answer.unwrap_or_else(|error| panic!("{method} {params:#}: {error:#}"))
     }
 
-    /// The code of an error, which has a sentence for a person.
+    /// Returns the code of an error, and checks that its message is readable.
     pub async fn call_error_code(&mut self, method: &str, params: Value) -> i64 {
         let error = self.call(method, params.clone()).await.expect_err(method);
         assert_readable_sentence(&error["message"]);
         error["code"].as_i64().unwrap()
     }
 
-    /// Sends a wish; answers its number.
+    /// Dispatches an action; returns its number.
     pub async fn dispatch(&mut self, channel: &str, action: Value) -> i64 {
         self.seq += 1;
         self.dispatch_with_seq(self.seq, channel, action).await
@@ -290,13 +290,13 @@ impl RecordingClient {
         seq
     }
 
-    /// The envelope that answers a wish of this client.
+    /// Waits for the envelope of a dispatched action of this client.
     pub async fn wait_for_echo(&mut self, seq: i64) -> Value {
         let origin = json!({"clientId": self.id, "clientSeq": seq});
         self.find_message(|message| message["params"]["origin"] == origin).await["params"].take()
     }
 
-    /// Wishes something that is granted; answers the envelope.
+    /// Dispatches an action that is accepted; returns the envelope.
     pub async fn dispatch_accepted(&mut self, channel: &str, action: Value) -> Value {
         let seq = self.dispatch(channel, action).await;
         let envelope = self.wait_for_echo(seq).await;
@@ -304,7 +304,7 @@ impl RecordingClient {
         envelope
     }
 
-    /// Wishes something that is refused; answers the reason. It comes with the wish itself.
+    /// Dispatches an action that is rejected; returns the reason. It comes with the action itself.
     pub async fn dispatch_rejected(&mut self, channel: &str, action: Value) -> String {
         let seq = self.dispatch(channel, action.clone()).await;
         let envelope = self.wait_for_echo(seq).await;
@@ -312,7 +312,7 @@ impl RecordingClient {
         assert_readable_sentence(&envelope["rejectionReason"])
     }
 
-    /// The next message that fits, among those that were not waited for yet. Those before it are passed over.
+    /// Returns the next matching message among those that were not waited for yet. Messages before it are skipped.
     pub async fn wait_for(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             while self.consumed < self.received.len() {
@@ -325,7 +325,7 @@ impl RecordingClient {
         }
     }
 
-    /// The first message that fits, whether or not it was passed over.
+    /// Returns the first matching message, skipped ones included.
     async fn find_message(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         let mut from = 0;
         loop {
@@ -337,7 +337,7 @@ impl RecordingClient {
         }
     }
 
-    /// Waits for a message; whether there was one before the host hung up.
+    /// Waits for a message; returns whether there was one before the host closed the connection.
     pub async fn receive(&mut self) -> bool {
         let message = tokio::time::timeout(EVENT_TIMEOUT, self.raw.receive()).await;
         let Ok(message) = message else { panic!("waited in vain after {:#?}", self.last_messages()) };
@@ -345,12 +345,12 @@ impl RecordingClient {
         message.is_some()
     }
 
-    /// Waits until the host hangs up.
+    /// Waits until the host closes the connection.
     pub async fn wait_for_close(&mut self) {
         while self.receive().await {}
     }
 
-    /// The next envelope of this kind on this channel.
+    /// Waits for the next envelope of this type on this channel.
     pub async fn wait_for_envelope(&mut self, channel: &str, kind: &str) -> Value {
         let fits = |message: &Value| {
             message["method"] == "action"
@@ -361,12 +361,12 @@ impl RecordingClient {
         self.wait_for(fits).await["params"].take()
     }
 
-    /// The next action of this kind on this channel.
+    /// Waits for the next action of this type on this channel.
     pub async fn wait_for_action(&mut self, channel: &str, kind: &str) -> Value {
         self.wait_for_envelope(channel, kind).await["action"].take()
     }
 
-    /// What a running command has printed, when that is told next. Its terminal is told before.
+    /// Waits for the output of a running command. Its terminal is announced before.
     pub async fn wait_for_output(&mut self, chat: &str) -> String {
         loop {
             let shown = self.wait_for_action(chat, "chat/toolCallContentChanged").await;
@@ -376,19 +376,19 @@ impl RecordingClient {
         }
     }
 
-    /// The next notification of this kind about a session.
+    /// Waits for the next notification of this method about a session.
     pub async fn wait_for_notification(&mut self, method: &str, session: &str) -> Value {
         let about = |params: &Value| params["session"] == session || params["summary"]["resource"] == session;
         self.wait_for(|message| message["method"] == method && about(&message["params"])).await["params"].take()
     }
 
-    /// Everything that was heard on a channel, refusals included.
+    /// Returns all envelopes of a channel, rejections included.
     pub fn received_envelopes(&self, channel: &str) -> Vec<Value> {
         let actions = self.received.iter().filter(|message| message["method"] == "action");
         actions.map(|message| message["params"].clone()).filter(|envelope| envelope["channel"] == channel).collect()
     }
 
-    /// Subscribes; answers the state.
+    /// Subscribes; returns the state.
     pub async fn subscribe(&mut self, channel: &str) -> Value {
         let mut answer = self.call_ok("subscribe", json!({"channel": channel})).await;
         assert_eq!(answer["snapshot"]["resource"], channel);
@@ -407,7 +407,7 @@ impl RecordingClient {
         self.initial_snapshots.remove(channel);
     }
 
-    /// Creates a session and hears it and its default chat.
+    /// Creates a session and subscribes to it and its default chat.
     pub async fn create_session(&mut self, directory: &Path) -> CaseUris {
         let uris = CaseUris::random();
         let params = json!({"channel": uris.session, "workingDirectories": [file_uri(directory)]});
@@ -418,14 +418,14 @@ impl RecordingClient {
         uris
     }
 
-    /// Sends a message; answers the turn's id.
+    /// Sends a message; returns the turn's id.
     pub async fn send_message(&mut self, chat: &str, text: &str) -> String {
         let turn = turn_started_action(text);
         self.dispatch(chat, turn.clone()).await;
         turn["turnId"].as_str().unwrap().to_owned()
     }
 
-    /// The end of a turn, however it ends.
+    /// Waits for the end of a turn, however it ends.
     pub async fn wait_for_turn_end(&mut self, chat: &str, turn: &str) -> Value {
         let ends = ["chat/turnComplete", "chat/turnCancelled", "chat/error"];
         let fits = |message: &Value| {
@@ -438,7 +438,7 @@ impl RecordingClient {
         self.find_message(fits).await["params"]["action"].take()
     }
 
-    /// Sends a message and waits for the turn's end; answers the turn.
+    /// Sends a message and waits for the turn's end; returns the turn.
     pub async fn send_and_wait(&mut self, chat: &str, text: &str) -> Value {
         let turn = self.send_message(chat, text).await;
         self.wait_for_turn_end(chat, &turn).await;
@@ -447,7 +447,7 @@ impl RecordingClient {
         turns.iter().find(|known| known["id"] == turn).unwrap_or_else(|| panic!("{turn} in {state:#}")).clone()
     }
 
-    /// What this client makes of all that it has heard on a channel is what the host says now.
+    /// Asserts that the state reduced from all received envelopes of a channel equals the host's state.
     pub async fn assert_state_matches_host(&mut self, channel: &str) {
         let (from, mut state) = self.initial_snapshots.get(channel).expect("a channel that is heard").clone();
         let now = self.call_ok("subscribe", json!({"channel": channel})).await["snapshot"].take();
@@ -477,7 +477,7 @@ fn apply_action(state: &mut SnapshotState, action: &StateAction) {
     }
 }
 
-/// A new turn with these words.
+/// Returns the action of a new turn with this text.
 pub fn turn_started_action(text: &str) -> Value {
     json!({"type": "chat/turnStarted", "turnId": Uuid::new_v4(), "startedAt": "2026-11-15T08:00:00.000Z",
         "message": user_message(text)})
@@ -495,25 +495,26 @@ pub fn pending_message_action(kind: &str, id: &str, text: &str) -> Value {
     json!({"type": "chat/pendingMessageSet", "kind": kind, "id": id, "message": user_message(text)})
 }
 
-/// A text that a person can do something with.
+/// Asserts that a text is a readable sentence.
 pub fn assert_readable_sentence(text: &Value) -> String {
     let text = text.as_str().unwrap_or_else(|| panic!("a sentence, not {text}"));
     assert!(text.len() > 8 && text.contains(' ') && !text.contains("panicked"), "no sentence: {text:?}");
     text.to_owned()
 }
 
-/// The words of a turn's markdown.
+/// Returns the text of a turn's markdown.
 pub fn markdown_text(turn: &Value) -> String {
     let parts = turn["responseParts"].as_array().unwrap();
     parts.iter().filter(|part| part["kind"] == "markdown").filter_map(|part| part["content"].as_str()).collect()
 }
 
-/// A named case.
+/// Case with its name.
 pub type NamedCase = (&'static str, fn(ProtocolCase) -> CaseFuture);
 
 pub type CaseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Plays the cases of an area on one stage, at each version, and names whoever fails. `SUITE_CASE` picks some by name.
+/// Runs the cases of an area on one host, at each version, and names failing ones. `SUITE_CASE` selects some by
+/// name.
 pub async fn run_cases(area: &str, stage: HostFixture, cases: Vec<NamedCase>) {
     let stage = Arc::new(stage);
     let wanted = std::env::var("SUITE_CASE").unwrap_or_default();
@@ -543,7 +544,7 @@ fn format_failures(failed: &[(&str, &str, String)]) -> String {
     failed.iter().map(|(name, version, why)| format!("== {name} at {version}: {why}\n")).collect()
 }
 
-/// The cases of an area, and the test that plays them.
+/// Cases of an area, and the test that runs them.
 macro_rules! area {
     ($stage:expr; $($case:ident),+ $(,)?) => {
         pub(super) const CASES: &[&str] = &[$(stringify!($case)),+];

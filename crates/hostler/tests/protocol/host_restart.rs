@@ -1,4 +1,4 @@
-//! The host is killed or ends, and another one takes its place.
+//! The host is killed or stopped, and another one replaces it.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ area! { HostFixture::with_shell_commands();
     local_turns_outlive_a_kill,
 }
 
-/// A host of a case's own, which may die.
+/// Host of one case, which may be killed.
 struct RestartableHost {
     case: ProtocolCase,
 }
@@ -57,7 +57,7 @@ impl RestartableHost {
         self.into_parts().0.host.stop().await;
     }
 
-    /// The same client, at the host that is there now.
+    /// Returns the same client, connected to the current host.
     async fn reconnect(&self, client: &RecordingClient) -> RecordingClient {
         let mut next = self.case.connect_uninitialized().await;
         next.id = client.id.clone();
@@ -145,7 +145,7 @@ async fn a_session_that_had_not_begun_is_gone(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, title("Provisional")).await;
-    // That is memory only, and so may the client be. What is written down behind it takes the client along.
+    // This is in memory only, and the client's number may be as well. A later durable change makes both durable.
     client.dispatch_accepted(ROOT, json!({"type": "root/configChanged", "config": {"kept": true}})).await;
     let life = life.killed().await;
     let mut back = life.reconnect(&client).await;
@@ -202,7 +202,7 @@ async fn a_client_that_saw_what_was_never_durable_gets_snapshots(case: ProtocolC
     let (client, uris) = life.case.connect_with_started_session().await;
     let life = life.killed().await;
     let mut back = life.reconnect(&client).await;
-    // As if it had seen more than the disk has.
+    // As if the client had received more than the disk contains.
     let seen = client.received.iter().filter_map(|message| message["params"]["serverSeq"].as_i64()).max().unwrap();
     let params = json!({"clientId": back.id, "lastSeenServerSeq": seen + 1000, "subscriptions": [uris.session]});
     let answer = back.call_ok("reconnect", params).await;
@@ -278,7 +278,7 @@ async fn a_command_dies_with_the_host_and_is_not_run_again(case: ProtocolCase) {
     let turn = client.send_message(&uris.chat, command).await;
     assert_eq!(client.wait_for_output(&uris.chat).await, "begun\n");
     assert!(life.case.fixture.host.process_tree().len() >= 3, "a supervisor, a shell and those that sleep");
-    // That nothing of it is left is looked at here.
+    // `killed` checks that nothing of the host remains.
     let life = life.killed().await;
     let mut client = life.case.connect_to_session(&uris).await;
     let state = client.subscribe(&uris.chat).await;

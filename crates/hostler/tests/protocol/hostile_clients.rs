@@ -1,4 +1,4 @@
-//! Hostile and broken clients: whatever they send, they are answered or cut off, and nobody else notices.
+//! Hostile and broken clients: they are answered or disconnected, and other clients are not affected.
 
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -34,7 +34,7 @@ area! { HostFixture::with_fake_agent();
     scripts_in_titles_are_text,
 }
 
-/// A session of somebody else, who must not notice anything.
+/// Session of another client, which must not be affected.
 struct OtherSession {
     client: RecordingClient,
     uris: CaseUris,
@@ -53,7 +53,7 @@ impl OtherSession {
     }
 }
 
-/// Sends a text and sees that the connection goes on.
+/// Sends texts and checks that the connection stays open.
 async fn survived(case: &ProtocolCase, texts: Vec<String>) {
     let bystander = OtherSession::new(case).await;
     let mut client = case.connect_client().await;
@@ -207,7 +207,7 @@ async fn every_method_with_huge_strings_is_answered(case: ProtocolCase) {
     bystander.assert_still_works().await;
 }
 
-/// A socket after its handshake.
+/// Returns a socket after its handshake.
 async fn upgraded(case: &ProtocolCase) -> TcpStream {
     let (port, token) = (case.fixture.host.port, case.fixture.host.token());
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -224,13 +224,13 @@ async fn upgraded(case: &ProtocolCase) -> TcpStream {
     stream
 }
 
-/// Sends bytes that are no frame, and waits until the host has hung up.
+/// Sends bytes that are not a frame, and waits until the host closes the connection.
 async fn ended_by(case: &ProtocolCase, bytes: &[u8]) {
     let bystander = OtherSession::new(case).await;
     let mut stream = upgraded(case).await;
     stream.write_all(bytes).await.unwrap();
     let mut rest = Vec::new();
-    // An orderly close or a reset: either way it is over.
+    // A close or a reset: both end the connection.
     let over = tokio::time::timeout(crate::common::TEST_TIMEOUT, stream.read_to_end(&mut rest)).await;
     assert!(over.is_ok(), "the host hangs up");
     bystander.assert_still_works().await;
@@ -256,7 +256,7 @@ async fn a_text_that_is_no_utf_8_harms_nobody(case: ProtocolCase) {
     let mut stream = upgraded(&case).await;
     stream.write_all(b"\x81\x82\0\0\0\0\xff\xfe").await.unwrap();
     let mut answer = vec![0; 2];
-    // An error or a close frame, but an answer.
+    // An error or a close frame.
     tokio::time::timeout(crate::common::TEST_TIMEOUT, stream.read_exact(&mut answer)).await.unwrap().unwrap();
     bystander.assert_still_works().await;
 }
@@ -274,7 +274,7 @@ async fn half_a_frame_and_a_hang_up_harm_nobody(case: ProtocolCase) {
 async fn raw_bytes(case: &ProtocolCase, bytes: &[u8]) -> Vec<u8> {
     let bystander = OtherSession::new(case).await;
     let mut stream = TcpStream::connect(("127.0.0.1", case.fixture.host.port)).await.unwrap();
-    // The host may have hung up before the end of it.
+    // The host may close the connection before the end of the bytes.
     let _ = stream.write_all(bytes).await;
     let _ = stream.shutdown().await;
     let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! The first word of a client.
+//! `initialize`, the first request of a client.
 
 use super::harness::*;
 

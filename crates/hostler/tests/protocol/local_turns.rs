@@ -1,4 +1,4 @@
-//! Local turns: what the host does itself when it is told so.
+//! Local turns: turns that the host carries out itself.
 
 use super::harness::*;
 
@@ -25,7 +25,7 @@ area! { HostFixture::with_shell_commands();
     the_agent_goes_on_after_a_command,
 }
 
-/// The call of a local turn.
+/// Returns the call of a local turn.
 fn call(turn: &Value) -> &Value {
     &turn["responseParts"][0]["toolCall"]
 }
@@ -203,7 +203,7 @@ async fn the_audit_tells_of_a_command(case: ProtocolCase) {
 async fn two_sessions_run_commands_side_by_side(case: ProtocolCase) {
     let (mut one, mine) = case.connect_with_session().await;
     let (mut two, theirs) = case.connect_with_session().await;
-    // Each waits for the other.
+    // Each command waits for the other.
     let a = one.send_message(&mine.chat, "!touch a; while [ ! -e b ]; do sleep 0.05; done").await;
     let b = two.send_message(&theirs.chat, "!touch b; while [ ! -e a ]; do sleep 0.05; done").await;
     one.wait_for_turn_end(&mine.chat, &a).await;

@@ -1,4 +1,4 @@
-//! The host's own turns beside the other build of the agent.
+//! Local turns beside the JavaScript build of the agent.
 
 use super::harness::*;
 

@@ -1,4 +1,4 @@
-//! Messages that wait: the queue, and words for the turn that runs.
+//! Message queue and steering.
 
 use super::harness::*;
 
@@ -33,7 +33,7 @@ area! { HostFixture::with_fake_agent();
     a_turn_that_names_nothing_queued_is_refused,
 }
 
-/// A chat whose agent works until a file is there.
+/// Returns a chat whose agent works until a file exists.
 async fn working(case: &ProtocolCase) -> (RecordingClient, CaseUris, String) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
@@ -55,7 +55,7 @@ async fn paused(client: &mut RecordingClient, session: &str) -> bool {
     client.subscribe(session).await["_meta"]["hostler"]["queuePaused"] == true
 }
 
-/// Waits for the end of so many turns; answers what each of them was asked.
+/// Waits for the end of this many turns; returns their prompts.
 async fn turns(client: &mut RecordingClient, chat: &str, count: usize) -> Vec<String> {
     loop {
         let state = client.subscribe(chat).await;

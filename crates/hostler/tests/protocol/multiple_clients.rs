@@ -1,4 +1,4 @@
-//! Several clients: one truth for all of them, and each only its own.
+//! Several clients: the same state for all of them, and private parts for each.
 
 use super::harness::*;
 
@@ -204,7 +204,7 @@ async fn an_active_client_that_comes_back_elsewhere_is_gone(case: ProtocolCase) 
     let id = one.id.clone();
     one.dispatch_accepted(&uris.session, active(&id, "One")).await;
     drop(one);
-    // A connection that is still there may be the one that hears the session, so its end has to be noticed first.
+    // An open connection may be the one that is subscribed to the session, so the host must notice its end first.
     loop {
         let mut back = case.connect_uninitialized().await;
         back.id = id.clone();

@@ -1,4 +1,4 @@
-//! Numbers: one sequence for all channels, in which everything is told.
+//! Sequence numbers: one sequence over all channels.
 
 use super::harness::*;
 
@@ -20,7 +20,7 @@ fn number(envelope: &Value) -> i64 {
     envelope["serverSeq"].as_i64().unwrap()
 }
 
-/// All envelopes, in the order in which they came.
+/// Returns all envelopes, in the order of arrival.
 fn all(client: &RecordingClient) -> Vec<Value> {
     let actions = client.received.iter().filter(|message| message["method"] == "action");
     actions.map(|message| message["params"].clone()).collect()

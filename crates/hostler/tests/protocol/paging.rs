@@ -1,4 +1,4 @@
-//! Turns and sessions by the page.
+//! Paging of turns and sessions.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_TURNS_IN_ME
     limits_that_make_no_sense_do_no_harm,
 }
 
-/// A chat with so many turns; somebody who hears it, all of it.
+/// Returns a chat with this many turns, and a subscriber with its full state.
 async fn long(case: &ProtocolCase, turns: usize) -> (RecordingClient, CaseUris) {
     let (mut client, uris) = case.connect_with_session().await;
     for number in 0..turns {
@@ -53,7 +53,7 @@ fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("t{number}")).collect()
 }
 
-/// The next page: what was loaded.
+/// Returns the turns of the next page.
 async fn page(client: &mut RecordingClient, chat: &str, cursor: &Value) -> Value {
     let before = client.received_envelopes(chat).len();
     assert_eq!(client.call_ok("fetchTurns", json!({"channel": chat, "cursor": cursor})).await, json!({}));
@@ -234,7 +234,7 @@ async fn a_client_that_comes_back_keeps_its_window(case: ProtocolCase) {
     assert_eq!(ids(&loaded["turns"]), numbered(0..4));
 }
 
-/// A host of a case's own with so many sessions.
+/// Starts a host of its own with this many sessions.
 async fn listed(case: &ProtocolCase, count: usize) -> (ProtocolCase, RecordingClient) {
     let own = ProtocolCase::new(&Arc::new(HostFixture::with_shell_commands().await), "work", case.version);
     let mut client = own.connect_client().await;

@@ -30,7 +30,7 @@ fn questions() -> Value {
     ]})
 }
 
-/// A question that waits.
+/// Returns a pending question.
 async fn asked(case: &ProtocolCase) -> (RecordingClient, CaseUris, Value) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_message(&uris.chat, &format!("call AskUserQuestion {}", questions())).await;
@@ -55,7 +55,7 @@ fn both(request: &Value) -> Value {
     json!({id(request, 0): chosen(json!("blue")), id(request, 1): chosen(json!(["small", "large"]))})
 }
 
-/// The turn, once it is over.
+/// Returns the turn, once it is over.
 async fn ended(client: &mut RecordingClient, uris: &CaseUris) -> Value {
     loop {
         let state = client.subscribe(&uris.chat).await;

@@ -1,4 +1,4 @@
-//! Coming back: replay, snapshots, strangers, and wishes that are said twice.
+//! Reconnect: replay, snapshots, unknown clients, and repeated dispatches.
 
 use super::harness::*;
 
@@ -34,12 +34,12 @@ fn back(client: &RecordingClient, seen: i64, channels: &[&str]) -> Value {
     json!({"channel": ROOT, "clientId": client.id, "lastSeenServerSeq": seen, "subscriptions": channels})
 }
 
-/// The number that a client saw last.
+/// Returns the last number that a client received.
 fn seen(client: &RecordingClient) -> i64 {
     client.received.iter().filter_map(|message| message["params"]["serverSeq"].as_i64()).max().unwrap_or(0)
 }
 
-/// The same client on another connection.
+/// Returns the same client on another connection.
 async fn again(case: &ProtocolCase, client: &RecordingClient) -> RecordingClient {
     let mut next = case.connect_uninitialized().await;
     next.id = client.id.clone();
@@ -47,7 +47,7 @@ async fn again(case: &ProtocolCase, client: &RecordingClient) -> RecordingClient
     next
 }
 
-/// A session, a client that heard its beginning and has gone, and one that is still there.
+/// Returns a session, a client that received its start and disconnected, and one that is still connected.
 async fn parted(case: &ProtocolCase) -> (RecordingClient, RecordingClient, CaseUris) {
     let (mut gone, uris) = case.connect_with_started_session().await;
     let there = case.connect_to_session(&uris).await;
@@ -217,7 +217,7 @@ async fn replay_and_snapshot_lead_to_the_same_state(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_started_session().await;
     one.send_and_wait(&uris.chat, "deltas 50").await;
     one.dispatch_accepted(&uris.chat, json!({"type": "chat/draftChanged", "draft": user_message("later")})).await;
-    // From the first snapshot and all that came, and from a snapshot of now.
+    // From the first snapshot and all envelopes, and from a current snapshot.
     for channel in [&uris.chat, &uris.session] {
         one.assert_state_matches_host(channel).await;
     }
@@ -251,7 +251,7 @@ async fn the_version_is_remembered(case: ProtocolCase) {
     let (gone, mut there, uris) = parted(&case).await;
     let mut client = again(&case, &gone).await;
     client.call_ok("reconnect", back(&gone, seen(&gone), &[&uris.session])).await;
-    // Nothing of what it says or hears differs from what it was before.
+    // Its messages do not differ from those before the reconnect.
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Back"})).await;
     let (mine, theirs) = (client.subscribe(&uris.session).await, there.subscribe(&uris.session).await);
     assert_eq!(mine, theirs);

@@ -1,5 +1,5 @@
-//! Wishes that are refused: what only hosts say, what is not offered, what is malformed, what is on the wrong channel.
-//! Each comes back with a sentence, and the state is as it was.
+//! Rejected actions: host-only, unsupported, malformed, or on the wrong channel. Each comes back with a reason, and
+//! the state is unchanged.
 
 use super::harness::*;
 
@@ -27,10 +27,10 @@ area! { HostFixture::with_fake_agent();
     an_oversized_action_is_refused,
 }
 
-/// Nothing of a session has changed.
+/// Asserts that rejected actions change nothing of a session.
 async fn untouched(case: &ProtocolCase, wishes: impl Fn(&CaseUris) -> Vec<(String, Value)>) {
     let (mut client, uris) = case.connect_with_started_session().await;
-    // The list of the session is told a moment later.
+    // The session list is updated a moment later.
     let mut before = Vec::new();
     for channel in [&uris.session, &uris.chat] {
         before.push(client.subscribe(channel).await);
@@ -279,7 +279,7 @@ async fn payloads_of_the_wrong_type(case: ProtocolCase) {
     .await;
 }
 
-/// Dispatches that cannot be answered leave no trace.
+/// Asserts that dispatches without an answer have no effect.
 async fn dropped(case: &ProtocolCase, broken: impl Fn(&CaseUris) -> Vec<Value>) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let before = client.subscribe(&uris.session).await;

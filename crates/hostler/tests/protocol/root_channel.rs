@@ -1,4 +1,4 @@
-//! The root: its state, the list of sessions, and what is told about them.
+//! Root channel: its state, the session list, and notifications about sessions.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn line(client: &mut RecordingClient, session: &str) -> Option<Value> {
     listed(client).await.into_iter().find(|item| item["resource"] == session)
 }
 
-/// Waits until a line of the list says so; it follows a moment later.
+/// Waits until a list entry matches; it follows a moment later.
 async fn told(client: &mut RecordingClient, session: &str, fits: impl Fn(&Value) -> bool) -> Value {
     let about = |message: &Value| {
         message["method"] == "root/sessionSummaryChanged"
@@ -178,7 +178,7 @@ async fn flags_reach_the_list(case: ProtocolCase) {
     {
         for set in [true, false] {
             client.dispatch_accepted(&uris.session, json!({"type": action, key: set})).await;
-            // The list follows the session; it may be a moment behind.
+            // The list follows the session; it may lag a moment.
             let follows = async {
                 while (line(&mut client, &uris.session).await.unwrap()["status"].as_u64().unwrap() & bit != 0) != set {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -265,7 +265,7 @@ async fn an_unchanged_value_is_answered_too(case: ProtocolCase) {
 }
 
 async fn values_are_replaced_as_a_whole_where_that_is_said(case: ProtocolCase) {
-    // The root is everybody's: a host of its own.
+    // The root is shared by all clients: this case uses its own host.
     let stage = std::sync::Arc::new(HostFixture::with_fake_agent().await);
     let own = ProtocolCase::new(&stage, "replaced", case.version);
     let mut client = own.connect_client().await;

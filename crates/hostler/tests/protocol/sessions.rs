@@ -1,4 +1,4 @@
-//! The life of a session: provisional, begun, announced, disposed.
+//! Life cycle of a session: provisional, materialized, announced, disposed.
 
 use super::harness::*;
 

@@ -1,4 +1,5 @@
-//! Slow and vanished clients. One that stalls for good is cut off, which takes a flood: `comings.rs` has it.
+//! Slow and lost clients. `tests/reconnect.rs` tests the disconnect of a client that stalls permanently, because
+//! that needs a flood.
 
 use super::harness::*;
 
@@ -14,7 +15,7 @@ area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_ABSENCE", "
     a_client_that_vanishes_under_its_attachment_blocks_nobody,
 }
 
-/// A connection that takes little before it is read.
+/// Returns a connection with a small receive buffer.
 async fn narrow(case: &ProtocolCase, channels: &[&str]) -> (RawClient, String) {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -81,7 +82,7 @@ async fn an_active_client_that_is_back_in_time_stays(case: ProtocolCase) {
     back.id = id.clone();
     back.seq = one.seq;
     let params = json!({"clientId": id, "lastSeenServerSeq": 0, "subscriptions": [uris.session]});
-    // It is there before it is gone, as clients are that change their network.
+    // The client reconnects before its old connection has ended, like clients that change their network.
     back.call_ok("reconnect", params).await;
     drop(one);
     back.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "x"})).await;
@@ -127,7 +128,7 @@ async fn a_request_of_a_vanished_client_is_carried_out(case: ProtocolCase) {
     one.request("createSession", json!({"channel": uris.session, "workingDirectories": [case.uri("")]})).await;
     one.request("subscribe", json!({"channel": uris.chat})).await;
     one.send_message(&uris.chat, "deltas 5").await;
-    // Once somebody has read its frames, which a ping tells.
+    // A ping confirms that the host has read the earlier frames.
     one.call_ok("ping", json!({})).await;
     drop(one);
     two.wait_for_notification("root/sessionAdded", &uris.session).await;

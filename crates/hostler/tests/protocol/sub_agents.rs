@@ -1,4 +1,4 @@
-//! Sub-agents of the real agent: chats that are read and not written to.
+//! Sub-agents of the real agent: read-only chats.
 
 use super::harness::*;
 
@@ -13,20 +13,20 @@ area! { HostFixture::with_claude("native", &[]);
     all_chats_agree_with_what_was_told,
 }
 
-/// The model's line that lets a sub-agent follow a script.
+/// Returns the model's line that makes a sub-agent run a script.
 fn helper(script: &str) -> String {
     let input = json!({"description": "a helper", "prompt": script, "subagent_type": "general-purpose",
         "run_in_background": false});
     format!("!tool Agent {input}\n!say done")
 }
 
-/// A script that asks for a permission.
+/// Returns a script that requests a permission.
 fn makes(directory: &str) -> String {
     let input = json!({"command": format!("mkdir {directory}"), "description": "for the test"});
     format!("!tool Bash {input}\n!say {directory} is made")
 }
 
-/// Lets a sub-agent begin; answers its chat.
+/// Starts a sub-agent; returns its chat.
 async fn working(client: &mut RecordingClient, uris: &CaseUris, script: &str) -> (String, String) {
     let turn = client.send_message(&uris.chat, &helper(script)).await;
     let added = client.wait_for_action(&uris.session, "session/chatAdded").await["summary"].take();
@@ -93,7 +93,7 @@ async fn a_worker_asks_in_its_own_chat(case: ProtocolCase) {
     assert_ne!(worker, uris.chat);
     let yes = json!({"type": "chat/toolCallConfirmed", "turnId": needed["turnId"],
         "toolCallId": needed["toolCall"]["toolCallId"], "approved": true, "confirmed": "user-action"});
-    // Without hearing that chat.
+    // Without a subscription to that chat.
     client.dispatch(&worker, yes).await;
     assert_eq!(client.wait_for_turn_end(&uris.chat, &turn).await["type"], "chat/turnComplete");
     assert!(case.dir.join("made").is_dir());

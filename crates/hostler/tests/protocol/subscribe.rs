@@ -1,4 +1,4 @@
-//! Subscribe and unsubscribe: snapshots, what follows them, and silence.
+//! Subscribe and unsubscribe: snapshots, later envelopes, and none after unsubscribe.
 
 use super::harness::*;
 
@@ -143,7 +143,7 @@ async fn after_unsubscribe_a_channel_is_silent(case: ProtocolCase) {
     two.call_ok("ping", json!({})).await;
     one.send_and_wait(&uris.chat, "deltas 3").await;
     let last = one.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Last"})).await;
-    // The session's own word comes behind all that the chat has said.
+    // The session's envelope comes after all envelopes of the chat.
     two.wait_for(|message| message["params"]["serverSeq"] == last["serverSeq"]).await;
     assert_eq!(two.received_envelopes(&uris.chat), [] as [Value; 0]);
 }
@@ -233,7 +233,7 @@ async fn annotations_are_always_there(case: ProtocolCase) {
 
 async fn the_default_chat_s_name_is_made_of_the_session_s(case: ProtocolCase) {
     let mut client = case.connect_client().await;
-    // Without padding, and with the two letters that differ in a URI.
+    // Without padding, and with the two characters that differ in URIs.
     for session in ["claude:/a", "claude:/ab", "claude:/abc", "claude:/~~~???>>>ÿ"] {
         let uris = CaseUris::from_session(&format!("{session}-{}", case.version));
         client.call_ok("createSession", json!({"channel": uris.session})).await;

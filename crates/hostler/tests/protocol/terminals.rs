@@ -32,7 +32,7 @@ fn claim(client: &RecordingClient) -> Value {
     json!({"kind": "client", "clientId": client.id})
 }
 
-/// A terminal in the case's directory, and a client that hears it.
+/// Returns a terminal in the case's directory, and a client that is subscribed to it.
 async fn opened(case: &ProtocolCase) -> (RecordingClient, String) {
     let (mut client, _) = case.connect_with_session().await;
     let terminal = fresh();
@@ -52,7 +52,7 @@ fn typed(data: &str) -> Value {
     json!({"type": "terminal/input", "data": data})
 }
 
-/// Hears until the shell has said this.
+/// Receives until the shell has printed this.
 async fn shows(client: &mut RecordingClient, terminal: &str, text: &str) {
     loop {
         let envelopes = client.received_envelopes(terminal);
@@ -106,7 +106,8 @@ async fn what_is_typed_is_told_to_nobody(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
-    // A password, say: the shell does not show it either. What is typed first is shown, and must not look like the answer.
+    // For example a password: the shell does not echo it either. The typed command is echoed, and must differ from
+    // the output.
     client.dispatch_accepted(&terminal, typed("stty -echo; echo rea''dy\n")).await;
     shows(&mut client, &terminal, "ready\r\n").await;
     client.dispatch_accepted(&terminal, typed("true horse-battery\n")).await;

@@ -39,7 +39,7 @@ area! { HostFixture::with_fake_agent();
     ping_needs_no_initialize,
 }
 
-/// An HTTP request for a socket; answers its status line.
+/// Sends an HTTP upgrade request; returns its status line.
 async fn upgrade(case: &ProtocolCase, path: &str, headers: &[(&str, &str)]) -> String {
     let port = case.fixture.host.port;
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -117,7 +117,7 @@ async fn another_name_of_the_host_is_403(case: ProtocolCase) {
 async fn an_ordinary_request_gets_the_page_which_holds_no_secret(case: ProtocolCase) {
     let port = case.fixture.host.port;
     let answer = reqwest::get(format!("http://127.0.0.1:{port}{}", with_token(&case))).await.unwrap();
-    // A binary that was built without the page says so.
+    // A binary that was built without the page answers 503.
     assert!([200, 503].contains(&answer.status().as_u16()), "{}", answer.status());
     let body = answer.text().await.unwrap();
     assert!(!body.trim().is_empty() && !body.contains(case.fixture.host.token()));
@@ -194,7 +194,7 @@ async fn a_close_is_answered_with_a_close(case: ProtocolCase) {
     }
 }
 
-/// The error that a text is answered with, and the id beside it.
+/// Returns the error that a text is answered with, and its id.
 async fn error(client: &mut RecordingClient, text: &str) -> (i64, Value) {
     client.send_text(text).await;
     let message = client.wait_for(|message| message.get("error").is_some()).await;
@@ -292,7 +292,7 @@ async fn a_thousand_requests_in_a_row_are_all_answered(case: ProtocolCase) {
 
 async fn a_slow_request_does_not_hold_up_a_quick_one(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    // A sub-agent's chat may begin at any moment, so this one waits for some seconds.
+    // A sub-agent's chat may be created at any time, so this request waits for some seconds.
     let soon = uris.chat.replace("//default/", "//subagent/") + "/call";
     let slow = client.request("subscribe", json!({"channel": soon})).await;
     client.call_ok("ping", json!({})).await;

@@ -1,4 +1,5 @@
-//! Workspace trust: what a folder brings is listed, decided about by its fingerprint, and asked about in the turn.
+//! Workspace trust: a folder's configuration is listed, decided about by its fingerprint, and asked about in the
+//! turn.
 
 use super::harness::*;
 
@@ -26,7 +27,7 @@ impl ProtocolCase {
         std::fs::canonicalize(&self.dir).unwrap().to_str().unwrap().to_owned()
     }
 
-    /// Gives the folder a configuration of its own.
+    /// Gives the folder its own configuration.
     fn configure(&self) {
         std::fs::create_dir_all(self.dir.join(".claude")).unwrap();
         self.write_file(
@@ -143,7 +144,7 @@ async fn a_decision_is_listed_and_removed(case: ProtocolCase) {
     let listed =
         list["items"].as_array().unwrap().iter().find(|item| item["path"] == case.directory()).unwrap().clone();
     assert_eq!((&listed["decision"], &listed["items"]), (&json!("trust"), &seen["configuration"]["items"]));
-    // What was trusted is what was there: a changed file is another configuration.
+    // Trust covers the listed contents: a changed file is another configuration.
     case.write_file(".claude/settings.json", r#"{"env": {"STAGE": "other"}}"#);
     let changed = client.call_ok("hostler/checkTrust", case.about()).await;
     assert_eq!(changed["state"], "changed");
@@ -168,7 +169,7 @@ async fn home_is_not_trusted_by_the_way(case: ProtocolCase) {
     }
 }
 
-/// Sends a message into a folder that is asked about; answers the turn and the request.
+/// Sends a message in an undecided folder; returns the request.
 async fn asked(client: &mut RecordingClient, uris: &CaseUris) -> Value {
     client.send_message(&uris.chat, "hello").await;
     let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await;

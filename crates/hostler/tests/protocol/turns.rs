@@ -1,4 +1,4 @@
-//! Turns: how they stream, end, are cancelled, fail, and what their ids are.
+//! Turns: streaming, ends, cancellation, failures, and ids.
 
 use super::harness::*;
 
@@ -43,7 +43,7 @@ area! { HostFixture::with_fake_agent();
     every_language_goes_through_whole,
 }
 
-/// The kinds of actions that were heard on a chat since its first turn, doubles in a row left out.
+/// Returns the action types of a chat since its first turn, without consecutive duplicates.
 fn kinds(client: &RecordingClient, chat: &str) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     for envelope in client.received_envelopes(chat) {
@@ -379,7 +379,7 @@ async fn an_older_turn_cannot_be_resumed(case: ProtocolCase) {
 async fn a_silent_success_is_shown_as_what_it_is(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "nothing").await;
-    // An empty success is not a success: there is at least a word about it.
+    // An empty success is not shown as empty: it has at least a notice.
     assert!(!turn["responseParts"].as_array().unwrap().is_empty(), "{turn:#}");
 }
 

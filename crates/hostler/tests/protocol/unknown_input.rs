@@ -1,4 +1,4 @@
-//! Unknown is normal: fields, notifications and answers that this host has never heard of.
+//! Unknown fields, notifications and answers are tolerated.
 
 use super::harness::*;
 
@@ -112,7 +112,7 @@ async fn an_error_with_data_is_read_by_the_crate(case: ProtocolCase) {
     assert!(!data.supported_versions.is_empty());
 }
 
-/// Microsoft's own client, at the case's version.
+/// Microsoft's client, at the case's version.
 async fn theirs(case: &ProtocolCase, id: &str) -> ahp::Client {
     let transport = ahp_ws::WebSocketTransport::connect(&case.url()).await.unwrap();
     let config = ahp::client::ClientConfig { subscription_buffer: 4096, ..Default::default() };

@@ -1,4 +1,4 @@
-//! What this host does not offer: it is neither advertised nor carried out, and the refusal says so.
+//! Unsupported features: neither advertised nor carried out, and the rejection states it.
 
 use super::harness::*;
 

@@ -1,4 +1,4 @@
-//! Which version is spoken, and what clients without one are told.
+//! Version negotiation, and errors for clients without a common version.
 
 use super::harness::*;
 

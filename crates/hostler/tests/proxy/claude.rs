@@ -1,4 +1,4 @@
-//! Claude Code, both builds, as a client of the proxy: told by two variables where it is, and nothing else.
+//! Claude Code, both builds, as a client of the proxy, configured by two variables only.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::common::{BUILDS, TEST_TIMEOUT, TestHome, claude_executable, text};
 use super::{ProxyProcess, scripted};
 
-/// What Claude Code printed about one prompt.
+/// Output of Claude Code for one prompt.
 struct ClaudeOutput {
     lines: Vec<Value>,
 }
@@ -19,7 +19,7 @@ impl ClaudeOutput {
         self.lines.iter().rev().find(|line| line["type"] == "result").unwrap_or_else(|| panic!("{:#?}", self.lines))
     }
 
-    /// The deltas of a kind, joined.
+    /// Returns the joined deltas of a type.
     fn streamed(&self, kind: &str, field: &str) -> String {
         let deltas = self.lines.iter().map(|line| &line["event"]["delta"]).filter(|delta| delta["type"] == kind);
         deltas.filter_map(|delta| delta[field].as_str()).collect()
@@ -30,7 +30,7 @@ impl ClaudeOutput {
     }
 }
 
-/// `claude -p`, as somebody types it who has copied the two export lines.
+/// Runs `claude -p` with the two variables that the proxy prints.
 async fn claude(build: &str, home: &TestHome, proxy: &ProxyProcess, prompt: &str) -> ClaudeOutput {
     let mut command = claude_command(build, home, proxy, prompt);
     let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("claude ends").unwrap();
@@ -68,7 +68,7 @@ fn claude_command(build: &str, home: &TestHome, proxy: &ProxyProcess, prompt: &s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_streams_thinks_and_uses_tools() {
+async fn claude_streams_thinks_and_uses_tools() {
     for build in BUILDS {
         let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
@@ -101,7 +101,7 @@ async fn it_streams_thinks_and_uses_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_are_tried_again_or_not_as_the_agent_does_with_the_provider() {
+async fn errors_are_retried_as_with_the_provider() {
     for build in BUILDS {
         let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
@@ -132,7 +132,7 @@ async fn errors_of_the_request_itself_reach_the_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_killed_ends_its_call() {
+async fn killed_agent_ends_its_request() {
     for build in BUILDS {
         let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
@@ -148,7 +148,7 @@ async fn an_agent_that_is_killed_ends_its_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_in_mid_stream_is_an_error_that_each_build_takes_in_its_way() {
+async fn cut_stream_is_an_error_that_each_build_handles() {
     for build in BUILDS {
         let home = TestHome::new();
         let proxy = scripted(&home, &["--log-requests"]).await;
@@ -160,7 +160,7 @@ async fn a_cut_in_mid_stream_is_an_error_that_each_build_takes_in_its_way() {
             assert_eq!(result["is_error"], true, "{build}: {result}");
             assert!(result["result"].as_str().unwrap().contains("the answer broke off"), "{build}: {result}");
         } else {
-            // It asks the model to go on where it stopped.
+            // It asks the model to continue where it stopped.
             proxy.wait_for_log(" answered\n", 1).await;
             assert_eq!(result["is_error"], false, "{build}: {result}");
         }

@@ -1,4 +1,4 @@
-//! Several upstreams, and a configuration that changes under the running proxy and the running host.
+//! Several upstreams, and configuration changes of a running proxy and a running host.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ async fn start(home: &TestHome, toml: &str) -> ProxyProcess {
 }
 
 #[tokio::test]
-async fn a_model_is_asked_for_at_the_upstream_that_it_names() {
+async fn model_is_requested_from_the_upstream_it_names() {
     let home = TestHome::new();
     let server = ScriptedUpstreamServer::start().await;
     let toml = format!(
@@ -42,7 +42,7 @@ async fn a_model_is_asked_for_at_the_upstream_that_it_names() {
 }
 
 #[tokio::test]
-async fn a_key_is_sent_as_the_table_says() {
+async fn key_is_sent_as_configured() {
     let home = TestHome::new();
     let server = ScriptedUpstreamServer::start().await;
     std::fs::write(home.path("work.key"), "sk-of-work\n").unwrap();
@@ -60,7 +60,7 @@ async fn a_key_is_sent_as_the_table_says() {
 }
 
 #[tokio::test]
-async fn a_rewritten_replaced_or_recreated_file_is_followed() {
+async fn rewritten_replaced_or_recreated_file_is_reloaded() {
     let home = TestHome::new();
     let proxy = start(&home, "upstream = 'scripted'\n").await;
     let path = config(&home);
@@ -87,7 +87,7 @@ async fn a_rewritten_replaced_or_recreated_file_is_followed() {
 }
 
 #[tokio::test]
-async fn a_broken_file_changes_nothing_and_a_hangup_reads_it_again() {
+async fn invalid_file_changes_nothing_and_sighup_reloads_it() {
     let home = TestHome::new();
     let proxy = start(&home, &format!("upstream = 'scripted'\n{TOY_UPSTREAM_CONFIG}")).await;
     let path = config(&home);
@@ -105,7 +105,7 @@ async fn a_broken_file_changes_nothing_and_a_hangup_reads_it_again() {
 }
 
 #[tokio::test]
-async fn only_loopback_and_allowed_hosts_are_answered() {
+async fn only_loopback_and_allowed_hosts_are_accepted() {
     let home = TestHome::new();
     let proxy = start(&home, "upstream = 'scripted'\nallowed-hosts = ['box.example']\n").await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -118,7 +118,7 @@ async fn only_loopback_and_allowed_hosts_are_answered() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_at_the_upstream_that_it_began_with() {
+async fn running_stream_stays_on_its_upstream() {
     let home = TestHome::new();
     let proxy = start(&home, &format!("upstream = 'toy'\n{TOY_UPSTREAM_CONFIG}")).await;
     let (response, _) = proxy.start_stream("m", "!say begun\n!wait 2000\n!say ended", "begun").await;
@@ -132,7 +132,7 @@ async fn a_stream_goes_on_at_the_upstream_that_it_began_with() {
 }
 
 #[tokio::test]
-async fn limits_are_enforced_at_once_changed_by_the_file_and_kept_across_restarts() {
+async fn limits_apply_at_once_follow_the_file_and_survive_restarts() {
     let home = TestHome::new();
     let limited = |count: u32| format!("upstream = 'scripted'\n[limits]\nday-requests = {count}\n");
     let proxy = start(&home, &limited(2)).await;
@@ -155,7 +155,7 @@ async fn limits_are_enforced_at_once_changed_by_the_file_and_kept_across_restart
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agents_of_a_running_host_follow_the_file_and_do_not_see_the_keys() {
+async fn running_agents_follow_the_file_and_do_not_see_keys() {
     for build in BUILDS {
         let home = TestHome::new();
         let server = ScriptedUpstreamServer::start().await;

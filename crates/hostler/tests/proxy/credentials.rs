@@ -1,4 +1,4 @@
-//! Where keys come from, how they change under the running proxy, and where they never are.
+//! Credentials: where they come from, how they change under a running proxy, and where they never appear.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ async fn start(home: &TestHome) -> ProxyProcess {
     ProxyProcess::start(command).await
 }
 
-/// The key of the last call.
+/// Returns the key of the last request.
 fn last_key(server: &ScriptedUpstreamServer) -> Option<String> {
     server.requests().last().unwrap().header("x-api-key").map(str::to_owned)
 }
@@ -36,7 +36,7 @@ async fn with_stdin(home: &TestHome, args: &[&str], stdin: &str) -> Output {
 }
 
 #[tokio::test]
-async fn a_key_in_a_file_is_exchanged_without_a_restart_and_never_shown() {
+async fn key_file_is_reloaded_without_a_restart_and_never_printed() {
     let home = TestHome::new();
     let server = ScriptedUpstreamServer::start().await;
     let file = home.path("config").join("hostler").join("work.key");
@@ -67,7 +67,7 @@ async fn a_key_in_a_file_is_exchanged_without_a_restart_and_never_shown() {
 }
 
 #[tokio::test]
-async fn logging_in_and_out_counts_at_once_and_the_key_is_in_a_private_file_alone() {
+async fn login_and_logout_apply_at_once_and_the_key_is_in_a_private_file_only() {
     let home = TestHome::new();
     let server = ScriptedUpstreamServer::start().await;
     home.write_config(&work(&server, ""));
@@ -104,10 +104,10 @@ async fn logging_in_and_out_counts_at_once_and_the_key_is_in_a_private_file_alon
 }
 
 #[tokio::test]
-async fn where_no_keyring_is_reachable_a_file_is_used_and_said_to_be() {
+async fn file_is_used_and_reported_without_a_keyring() {
     let home = TestHome::new();
     let mut command = home.hostler_command(&["agents", "login", "anthropic"]);
-    // The runtime directory of this home has no bus.
+    // The runtime directory of this home has no D-Bus.
     command.env_remove("DBUS_SESSION_BUS_ADDRESS").env_remove("HOSTLER_CREDENTIAL_STORE").stdin(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"sk-planted").await.unwrap();
@@ -130,7 +130,7 @@ async fn where_no_keyring_is_reachable_a_file_is_used_and_said_to_be() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_typed_is_not_shown() {
+async fn typed_key_is_not_echoed() {
     let home = TestHome::new();
     let pty = openpty(None, None).unwrap();
     let mut command = home.hostler_command(&["agents", "login", "anthropic"]);
@@ -148,7 +148,7 @@ async fn a_key_that_is_typed_is_not_shown() {
         let mut shown = String::new();
         let mut bytes = [0_u8; 1024];
         let mut typed = false;
-        // Linux ends a terminal that nobody has open any more with an error.
+        // Linux ends a terminal that no process has open with an error.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
             shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
             if shown.contains("(not shown as you type): ") && !typed {
@@ -167,7 +167,7 @@ async fn a_key_that_is_typed_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_missing_key_of_a_provider_is_told_with_what_to_do_before_anybody_is_called() {
+async fn missing_key_is_reported_with_a_fix_before_any_request() {
     let home = TestHome::new();
     let proxy = ProxyProcess::start(home.hostler_command(&["proxy"])).await;
     let (status, body) = proxy.send_message("claude-sonnet-4-5", "hi", true).await;
@@ -177,7 +177,7 @@ async fn a_missing_key_of_a_provider_is_told_with_what_to_do_before_anybody_is_c
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_key_ends_a_turn_at_once_with_what_to_do_and_code_4() {
+async fn missing_key_ends_a_turn_with_a_fix_and_exit_code_4() {
     for build in BUILDS {
         let home = TestHome::new();
         let mut command = home.hostler_command(&["run", "hi"]);
@@ -189,7 +189,7 @@ async fn a_missing_key_ends_a_turn_at_once_with_what_to_do_and_code_4() {
     }
 }
 
-/// GitHub's pages for signing in; the person has typed the code by the second question.
+/// Mock of GitHub's device login; the code counts as entered at the second poll.
 async fn github() -> (String, tokio::task::JoinHandle<()>) {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let asked = std::sync::Arc::new(AtomicUsize::new(0));
@@ -214,7 +214,7 @@ async fn github() -> (String, tokio::task::JoinHandle<()>) {
 }
 
 #[tokio::test]
-async fn signing_in_to_copilot_shows_the_code_and_keeps_the_token() {
+async fn copilot_login_prints_the_code_and_saves_the_token() {
     let home = TestHome::new();
     let (url, server) = github().await;
     home.write_config(&format!("[upstreams.copilot]\ngithub-url = '{url}'\nclient-id = 'Iv1.test'\n"));

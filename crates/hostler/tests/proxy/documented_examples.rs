@@ -1,4 +1,4 @@
-//! The examples of `docs/gateway.md`, each as its reader would use it.
+//! Examples of `docs/gateway.md`, each run as a reader would.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ use super::{ProxyProcess, scripted};
 const GATEWAY_DOC: &str = include_str!("../../../../docs/gateway.md");
 const HELLO: &str = "Hello from the scripted model. You said: hi";
 
-/// The only block of a language.
+/// Returns the only block of a language.
 fn block(language: &str) -> &'static str {
     let fence = format!("```{language}\n");
     let mut blocks = GATEWAY_DOC.split(&fence).skip(1).map(|rest| rest.split_once("\n```").unwrap().0);
@@ -23,7 +23,7 @@ fn block(language: &str) -> &'static str {
     block
 }
 
-/// A program with nothing in its environment but the two variables that the page says to copy.
+/// Returns a program with an environment of only the two documented variables.
 fn reader(program: &str, argument: &str, home: &TestHome, proxy: &ProxyProcess) -> Command {
     let log = proxy.stderr_text();
     let variables = log.lines().filter_map(|line| line.strip_prefix("  export ")?.split_once('='));
@@ -40,7 +40,7 @@ fn reader(program: &str, argument: &str, home: &TestHome, proxy: &ProxyProcess) 
 }
 
 #[tokio::test]
-async fn curl_and_the_sdk_get_their_answer() {
+async fn curl_and_sdk_examples_get_an_answer() {
     let home = TestHome::new();
     let proxy = scripted(&home, &[]).await;
     proxy.wait_for_log("export ANTHROPIC_AUTH_TOKEN=", 1).await;
@@ -59,7 +59,7 @@ async fn curl_and_the_sdk_get_their_answer() {
     proxy.stop().await;
 }
 
-/// The part of curl that the page uses, for machines without it: the page's line is run there too.
+/// Substitute for the parts of curl that the page uses, for machines without it.
 const CURL_SUBSTITUTE: &str = "#!/usr/bin/env python3
 import sys, urllib.request
 arguments = iter(sys.argv[1:])
@@ -87,7 +87,7 @@ fn path_with_stand_in(home: &TestHome) -> OsString {
     path
 }
 
-/// Where `cargo xtask setup` puts the Python SDK.
+/// Returns the directory of the Python SDK, installed by `cargo xtask setup`.
 fn sdk() -> PathBuf {
     let tools = cache_home().join("hostler").join("tools");
     let found = std::fs::read_dir(&tools).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -97,7 +97,7 @@ fn sdk() -> PathBuf {
 }
 
 #[tokio::test]
-async fn the_configuration_is_one() {
+async fn documented_configuration_is_valid() {
     let home = TestHome::new();
     home.write_config(block("toml"));
     std::fs::write(home.path("config").join("hostler").join("cloud.key"), "sk-cloud").unwrap();
@@ -116,7 +116,7 @@ async fn the_configuration_is_one() {
 }
 
 #[test]
-fn every_key_of_an_upstream_is_on_the_page() {
+fn every_upstream_key_is_documented() {
     for key in [
         "kind",
         "url",

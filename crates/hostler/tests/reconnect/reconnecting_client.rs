@@ -1,4 +1,5 @@
-//! A client that loses its connection and comes back: it believes only what it was told, and checks it.
+//! Client that loses its connection and reconnects: its state comes from received messages only, and is compared
+//! with the host's.
 
 use std::time::Instant;
 
@@ -9,26 +10,26 @@ use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// How a client was made whole.
+/// How a client was resynchronized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResyncKind {
-    /// It was told what it had missed.
+    /// Missed envelopes were replayed.
     Replay,
-    /// It was told how things are.
+    /// It received a snapshot.
     Snapshot,
 }
 
-/// A reader of one chat.
+/// Reader of one chat.
 pub(crate) struct ReconnectingClient {
     /// The connection, while there is one.
     pub(crate) raw: Option<RawClient>,
     id: String,
     chat: String,
-    /// The last number that it saw.
+    /// Last server sequence number that it received.
     last_server_seq: i64,
-    /// The chat as it is after that number.
+    /// State of the chat after that number.
     pub(crate) state: ChatState,
-    /// When how much of the current turn's text was there.
+    /// Length of the current turn's text over time.
     pub(crate) text_progress: Vec<(Instant, usize)>,
     request_count: u64,
 }
@@ -54,12 +55,12 @@ impl ReconnectingClient {
         }
     }
 
-    /// The connection is gone without a word.
+    /// Drops the connection without a close handshake.
     pub(crate) fn disconnect(&mut self) {
         self.raw = None;
     }
 
-    /// Comes back with the last number that it saw.
+    /// Reconnects with the last received number.
     pub(crate) async fn reconnect(&mut self, url: &str) -> ResyncKind {
         let mut raw = RawClient::connect(url).await;
         let params =
@@ -79,7 +80,7 @@ impl ReconnectingClient {
         ResyncKind::Snapshot
     }
 
-    /// Hears one more action of the chat; `false` when the host has hung up.
+    /// Receives one more action of the chat; `false` when the host has closed the connection.
     pub(crate) async fn receive(&mut self) -> bool {
         while let Some(message) = self.raw.as_mut().unwrap().receive().await {
             if message["method"] == "action" {
@@ -91,14 +92,14 @@ impl ReconnectingClient {
         false
     }
 
-    /// Hears until so many turns of the chat are over.
+    /// Receives until this many turns of the chat are over.
     pub(crate) async fn receive_turns(&mut self, count: usize) {
         while self.state.turns.len() < count {
             assert!(self.receive().await, "the host hung up on a client that reads");
         }
     }
 
-    /// Asks for the host's own view, in its place among the actions, and compares.
+    /// Requests the host's state, in order with the actions, and compares.
     pub(crate) async fn assert_state_matches_host(&mut self) {
         self.request_count += 1;
         let id = format!("whole-{}", self.request_count);
@@ -119,12 +120,12 @@ impl ReconnectingClient {
         }
     }
 
-    /// Whether a turn is running, as far as this client knows.
+    /// Returns whether a turn is running, as far as this client knows.
     pub(crate) fn is_running(&self) -> bool {
         self.state.active_turn.is_some()
     }
 
-    /// The text of the running turn or, between turns, of the last one.
+    /// Returns the text of the running turn or, between turns, of the last one.
     pub(crate) fn text(&self) -> String {
         let parts = match (&self.state.active_turn, self.state.turns.last()) {
             (Some(turn), _) => &turn.response_parts,
@@ -163,7 +164,7 @@ fn snapshot(value: &Value) -> (i64, ChatState) {
     (value["fromSeq"].as_i64().unwrap(), state)
 }
 
-/// The end of a value that may be long.
+/// Returns the end of a long value.
 fn short(value: &Value) -> String {
     let text = value.to_string();
     let from = text.chars().count().saturating_sub(1_500);

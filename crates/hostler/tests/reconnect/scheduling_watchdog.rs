@@ -1,18 +1,18 @@
-//! How much time the machine took away from everybody.
+//! Measures how much time the machine did not schedule a ready thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the watchdog wants to run.
+/// Interval of the watchdog's wake-ups.
 const WATCHDOG_TICK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How far back it remembers.
+/// Number of recorded delays.
 const MAX_RECORDED_DELAYS: usize = 5_000;
 
-/// A thread that asks to be woken every few milliseconds. Whatever it comes too late by was taken from it, and so from
-/// any other thread that had something to do in time.
+/// Thread that asks to be woken every few milliseconds. Its delays are time that any other thread could not use
+/// either.
 pub(crate) struct SchedulingWatchdog {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -21,7 +21,7 @@ pub(crate) struct SchedulingWatchdog {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    /// When it came too late, and by how much.
+    /// Delayed wake-ups, and their delays.
     delays: Mutex<Vec<(Instant, Duration)>>,
 }
 
@@ -35,7 +35,7 @@ impl SchedulingWatchdog {
         Self { shared, thread: Some(thread) }
     }
 
-    /// The time between two moments that was really there to be used.
+    /// Returns the usable time between two instants.
     pub(crate) fn usable_time(&self, from: Instant, to: Instant) -> Duration {
         let losses = self.shared.delays.lock().unwrap();
         let between = losses.iter().filter(|(woken, lost)| *woken > from && *woken - *lost < to);

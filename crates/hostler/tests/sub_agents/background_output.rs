@@ -1,9 +1,9 @@
-//! What a command in the background of the real agent has written so far.
+//! Output so far of a background command of the real agent.
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_shown_while_the_command_runs() {
+async fn background_output_is_shown_while_the_command_runs() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = bench.blocking_command("job");

@@ -1,4 +1,4 @@
-//! Sub-agents of the real agent, and what happens around them while they begin, work and end.
+//! Events around sub-agents of the real agent while they start, work and end.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
@@ -6,7 +6,7 @@ use ahp_types::actions::ActionEnvelope;
 use super::*;
 use crate::common::session_fixture::wait_until;
 
-/// A script that works until the test lets it end.
+/// Returns a script that works until the test releases it.
 fn works(bench: &SessionFixture, name: &str) -> String {
     format!("!tool Bash {}\n!say {name} is done", bench.blocking_command(name).bash_input())
 }
@@ -18,7 +18,7 @@ fn state_of(chat: &Value) -> (&Value, &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_lets_another_one_work() {
+async fn sub_agent_starts_a_nested_sub_agent() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let inner = format!("{}\n!say outer is done", helper(&makes("made"), false));
@@ -37,7 +37,7 @@ async fn one_lets_another_one_work() {
                 let inner = &chats[1]["turns"][0];
                 assert_eq!((&inner["state"], last(inner)), (&json!("complete"), json!("made is made")), "{inner:#}");
             }
-            // The older build lets sub-agents have none of their own.
+            // The older build does not allow nested sub-agents.
             _ => {
                 assert_eq!((chats.len(), &call["success"]), (1, &json!(false)), "{call:#}");
                 let sentence = call["error"]["message"].as_str().unwrap();
@@ -48,25 +48,25 @@ async fn one_lets_another_one_work() {
     }
 }
 
-/// Whether the sub-agent has been asked for its last words: its model has seen what its call has done.
+/// Returns whether the sub-agent's model has received its call's result and is asked for its last response.
 fn said_by_helper(bench: &SessionFixture) -> bool {
     let requests = bench.upstream.requests();
     let last = requests.iter().map(|request| request.body["messages"].to_string());
     last.filter(|messages| messages.contains("made is made") && messages.contains("tool_result")).any(|messages| {
-        // The parent's own requests hold the call that made it.
+        // The parent's own requests contain the call that created it.
         !messages.contains("front")
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_in_the_background_ends_beside_the_turn_that_made_it() {
+async fn background_sub_agent_ends_during_the_turn_that_started_it() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let front = bench.blocking_command("front");
         let script = format!("{}\n!tool Bash {}\n!say done", helper(&makes("made"), true), front.bash_input());
         bench.client.send_message(&bench.uris.chat, &script).await;
         front.wait_until_running().await;
-        // The older build tells of the end when its own call is over, if the sub-agent is done by then.
+        // The older build reports the end when its own call is over, if the sub-agent has ended by then.
         if build == "js" {
             wait_until("the sub-agent's last words", || said_by_helper(&bench)).await;
             front.release();
@@ -83,7 +83,7 @@ async fn one_in_the_background_ends_beside_the_turn_that_made_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_ends_one_that_begins_and_one_that_works() {
+async fn cancel_ends_starting_and_working_sub_agents() {
     for build in BUILDS {
         for at_work in [false, true] {
             let mut bench = SessionFixture::allowing_commands(build).await;
@@ -112,8 +112,8 @@ async fn a_cancel_ends_one_that_begins_and_one_that_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_in_the_background_outlives_a_cancel() {
-    // The older build does not end the turn before its sub-agents are done, and is ended for that.
+async fn background_sub_agent_survives_a_cancel() {
+    // The older build does not end the turn before its sub-agents end, and is killed for that.
     let mut bench = SessionFixture::allowing_commands("native").await;
     let (front, inner) = (bench.blocking_command("front"), works(&bench, "inner"));
     let script = format!("{}\n!tool Bash {}\n!say done", helper(&inner, true), front.bash_input());
@@ -130,7 +130,7 @@ async fn one_in_the_background_outlives_a_cancel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_stops_one_in_the_background_in_its_chat() {
+async fn background_sub_agent_is_stopped_in_its_chat() {
     let mut bench = SessionFixture::allowing_commands("native").await;
     let inner = works(&bench, "inner");
     bench.client.send_message(&bench.uris.chat, &format!("{}\n!say launched", helper(&inner, true))).await;
@@ -145,7 +145,7 @@ async fn a_person_stops_one_in_the_background_in_its_chat() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_ends_of_agent_and_host_leave_chats_that_can_be_read() {
+async fn sub_agent_chats_stay_readable_after_agent_and_host_end() {
     for build in BUILDS {
         for how in ["agent", "SIGTERM", "SIGKILL"] {
             let mut bench = SessionFixture::allowing_commands(build).await;
@@ -169,7 +169,7 @@ async fn the_ends_of_agent_and_host_leave_chats_that_can_be_read() {
             };
             let ends: Vec<_> = chats.iter().map(state_of).collect();
             let interrupted = (&json!("error"), &json!("interrupted"));
-            // A host that ends politely stops the turn, and with it what the turn waits for.
+            // A host that is stopped cancels the turn, and with it the sub-agents that the turn waits for.
             let cancelled = (&json!("cancelled"), &Value::Null);
             let waited_for = if how == "SIGTERM" { cancelled } else { interrupted };
             assert_eq!(ends, [interrupted, waited_for], "{build} {how}: {chats:#?}");

@@ -1,8 +1,8 @@
-//! What sub-agents of the real agent would ask people: no build gives them the tools for questions and plans.
+//! Questions and plans of sub-agents: no build gives them these tools.
 
 use super::*;
 
-/// The tools that ask people, with inputs.
+/// Returns the tools that ask people, with inputs.
 fn tools() -> [(&'static str, Value); 2] {
     let options = [("red", "like fire"), ("blue", "like water")];
     let options = options.map(|(label, description)| json!({ "label": label, "description": description }));
@@ -11,7 +11,7 @@ fn tools() -> [(&'static str, Value); 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_and_plans_are_refused_in_a_plain_sentence() {
+async fn sub_agent_questions_and_plans_are_refused_with_a_reason() {
     for build in BUILDS {
         for (tool, input) in tools() {
             let mut bench = SessionFixture::start(build).await;

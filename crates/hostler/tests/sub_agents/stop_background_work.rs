@@ -1,4 +1,4 @@
-//! A person stops the turn of a real agent while a command and a sub-agent work in the background.
+//! A person stops the turn of a real agent while a command and a sub-agent run in the background.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
@@ -12,7 +12,7 @@ fn in_background(bench: &SessionFixture, name: &str) -> String {
     format!("!tool Bash {}", bench.blocking_command(name).background_bash_input())
 }
 
-/// A turn that works in front of two commands in the background, one of them a sub-agent's; answers its id.
+/// Starts a turn with foreground work and two background commands, one of them a sub-agent's; returns its id.
 async fn begin(bench: &SessionFixture, sub_agent: bool) -> String {
     let inner = format!("!tool Bash {}\n!say done", bench.blocking_command("inner").bash_input());
     let inner = if sub_agent { helper(&inner, true) } else { in_background(bench, "inner") };
@@ -30,7 +30,7 @@ fn runs(bench: &SessionFixture, name: &str) -> bool {
     processes::descendants(bench.host.pid).iter().any(|process| process.command.contains(&mark))
 }
 
-/// What is listed, in the order of its kinds.
+/// Returns the listed background work, ordered by kind.
 async fn listed(bench: &SessionFixture) -> Vec<Value> {
     let mut work = bench.chat_state().await["backgroundWork"].as_array().cloned().unwrap_or_default();
     work.sort_by_key(|work| work["kind"].to_string());
@@ -49,7 +49,7 @@ async fn until_listed(bench: &SessionFixture, kinds: &[&str]) -> Vec<Value> {
     }
 }
 
-/// The same process answers another message, whatever it has to say about its work before.
+/// Asserts that the same process answers another message, after any response about its background work.
 async fn goes_on(bench: &SessionFixture, pid: u32) {
     bench.set_pending_message("queued", "q", "!say still here").await;
     let deadline = Instant::now() + TEST_TIMEOUT;
@@ -61,7 +61,7 @@ async fn goes_on(bench: &SessionFixture, pid: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_host_can_be_told_to_stop_it_all() {
+async fn background_on_stop_setting_stops_all_background_work() {
     for build in BUILDS {
         let home = TestHome::new();
         home.write_config("background-on-stop = \"stop\"\n");
@@ -82,11 +82,11 @@ async fn the_host_can_be_told_to_stop_it_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_can_ask_and_stop_what_is_chosen() {
+async fn session_asks_which_background_work_to_stop() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.configure(json!({ "backgroundOnStop": "ask" })).await;
-        // The older build says nothing of the end of a turn before its sub-agents are done, and is ended for that.
+        // The older build reports no end of a turn before its sub-agents end, and is killed for that.
         let kept = if build == "native" { "subagent" } else { "shell" };
         let turn = begin(&bench, build == "native").await;
         let work = until_listed(&bench, &["shell", kept]).await;

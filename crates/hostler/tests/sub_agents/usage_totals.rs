@@ -1,8 +1,8 @@
-//! What sub-agents use is in the session's totals, once.
+//! Usage of sub-agents is counted in the session's totals exactly once.
 
 use super::*;
 
-/// The session's totals, once every request of the agent is in them.
+/// Returns the session's totals, once they include every request of the agent.
 async fn totals(bench: &SessionFixture) -> Value {
     let requests = bench.upstream.requests().iter().filter(|request| !request.body["messages"].is_null()).count();
     let deadline = Instant::now() + TEST_TIMEOUT;
@@ -18,17 +18,17 @@ async fn totals(bench: &SessionFixture) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_in_the_sessions_totals_exactly_once() {
+async fn sub_agent_usage_is_in_the_session_totals_exactly_once() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let script = format!("{}\n{}\n!say done", helper(&makes("one"), false), helper(&makes("two"), false));
         bench.client.send_message(&bench.uris.chat, &script).await;
         bench.wait_for_turn_end().await;
-        // Two of the agent itself, two of each sub-agent.
+        // Two requests of the agent itself, two of each sub-agent.
         assert_eq!(bench.upstream.requests().len(), 6, "{build}");
         let totals = totals(&bench).await;
         let main = bench.chat_state().await["turns"][0]["usage"].clone();
-        // The agent adds its money up by itself, with that of its sub-agents.
+        // The agent sums up its cost by itself, with that of its sub-agents.
         let (ledger, own) =
             (totals["dollars"].as_f64().unwrap(), main["_meta"]["hostler"]["costUsd"].as_f64().unwrap());
         assert!((ledger - own).abs() < 1e-6, "{build}: {totals:#} {main:#}");
@@ -39,7 +39,7 @@ async fn it_is_in_the_sessions_totals_exactly_once() {
         let (all, told) = (input(&totals), input(&main) + theirs);
         match build {
             "native" => assert_eq!(told, all, "{totals:#} {main:#}"),
-            // The older build tells of a sub-agent's last answer alone.
+            // The older build reports only a sub-agent's last response.
             _ => assert!(input(&main) < told && told < all, "{totals:#} {main:#}"),
         }
         bench.stop().await;

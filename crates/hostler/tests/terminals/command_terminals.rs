@@ -1,4 +1,4 @@
-//! What commands of turns print, as terminals that one can look at.
+//! Output of turns' commands as terminals.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use super::*;
 
 const COMMANDS_ENABLED: (&str, &str) = ("HOSTLER_NO_COMMANDS", "false");
 
-/// Waits for a file that the test makes, between two words.
+/// Command that waits for a file between two outputs.
 const WAITING_COMMAND: &str = "!echo first; while [ ! -e go ]; do sleep 0.05; done; echo last; exit 3";
 
-/// A session in the home's directory, whose chat the client hears.
+/// Returns a session in the home's directory, with a subscription to its chat.
 async fn session(me: &mut TerminalClient, home: &TestHome) -> (String, String) {
     let session = format!("claude:/{}", uuid::Uuid::new_v4());
     let directory = format!("file://{}", home.work().display());
@@ -27,7 +27,7 @@ async fn say(me: &mut TerminalClient, chat: &str, turn: &str, text: &str) {
     assert_eq!(me.dispatch_and_confirm(chat, started).await, None);
 }
 
-/// The last action of this kind about a turn.
+/// Returns the last action of this type about a turn.
 fn last<'a>(me: &'a TerminalClient, turn: &str, kind: &str) -> Option<&'a Value> {
     let actions = me.received.iter().rev().map(|envelope| &envelope["action"]);
     actions.into_iter().find(|action| action["type"] == kind && action["turnId"] == turn)
@@ -37,7 +37,7 @@ fn linked(content: &Value) -> Option<&Value> {
     content.as_array()?.iter().find(|part| part["type"] == "terminal")
 }
 
-/// The terminal that the running call names.
+/// Returns the terminal of the running call.
 async fn terminal(me: &mut TerminalClient, turn: &str) -> String {
     let shown = |me: &TerminalClient| {
         let changed = last(me, turn, "chat/toolCallContentChanged")?;
@@ -47,7 +47,7 @@ async fn terminal(me: &mut TerminalClient, turn: &str) -> String {
     shown(me).unwrap()
 }
 
-/// What the call shows when it is over.
+/// Returns the call's result when it is over.
 async fn result(me: &mut TerminalClient, turn: &str) -> Value {
     me.wait_until(|me| last(me, turn, "chat/turnComplete").is_some()).await;
     last(me, turn, "chat/toolCallComplete").unwrap()["result"]["content"].clone()
@@ -59,7 +59,7 @@ async fn ran(me: &mut TerminalClient, chat: &str, turn: &str, text: &str) -> Val
 }
 
 #[tokio::test]
-async fn what_a_command_prints_is_a_terminal_that_everybody_can_look_at() {
+async fn command_output_is_a_terminal_visible_to_all_clients() {
     for version in ["0.9.0", "1.0.0"] {
         let home = TestHome::new();
         let host = home.serve_fake(&[COMMANDS_ENABLED]).await;
@@ -121,7 +121,7 @@ async fn what_a_command_prints_is_a_terminal_that_everybody_can_look_at() {
 }
 
 #[tokio::test]
-async fn a_flood_waits_for_its_terminal_and_a_cancel_ends_both() {
+async fn output_flood_is_slowed_by_its_terminal_and_cancel_ends_both() {
     let home = TestHome::new();
     let host = home.serve_fake(&[COMMANDS_ENABLED]).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -138,7 +138,7 @@ async fn a_flood_waits_for_its_terminal_and_a_cancel_ends_both() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_is_disposed_of_leaves_the_command_alone() {
+async fn disposing_a_command_terminal_does_not_end_the_command() {
     let home = TestHome::new();
     let host = home.serve_fake(&[COMMANDS_ENABLED]).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -153,7 +153,7 @@ async fn a_terminal_that_is_disposed_of_leaves_the_command_alone() {
 }
 
 #[tokio::test]
-async fn only_the_last_ones_are_kept_and_none_over_a_restart_but_their_text_is() {
+async fn only_recent_command_terminals_are_kept_and_their_text_survives_a_restart() {
     let home = TestHome::new();
     let host = home.serve_fake(&[COMMANDS_ENABLED, ("HOSTLER_MAX_TERMINALS", "1")]).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -168,7 +168,7 @@ async fn only_the_last_ones_are_kept_and_none_over_a_restart_but_their_text_is()
         me.subscribe(link).await;
         me.wait_for_text(link, &format!("{number}\n")).await;
     }
-    // They take no place of people's terminals.
+    // They do not count against the limit of people's terminals.
     me.call("createTerminal", json!({"channel": TERMINAL_URI, "claim": me.claim()})).await.unwrap();
     host.stop().await;
 
@@ -178,7 +178,7 @@ async fn only_the_last_ones_are_kept_and_none_over_a_restart_but_their_text_is()
     let content = &state["turns"].as_array().unwrap().last().unwrap()["responseParts"][0]["toolCall"]["content"];
     assert_eq!((&content[0]["text"], &content[1]["resource"]), (&json!("32\n"), &json!(links[32])));
     assert_eq!(me.code("subscribe", json!({"channel": links[32]})).await, -32001);
-    // Where there are no terminals, there is only text.
+    // Without terminals, the result is plain text.
     let shown = ran(&mut me, &chat, "without", "!echo plain").await;
     assert_eq!(shown, json!([{"type": "text", "text": "plain\n"}]));
     host.stop().await;

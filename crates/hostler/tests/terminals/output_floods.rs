@@ -1,4 +1,4 @@
-//! Shells that say too much, or hear nothing.
+//! Shells that print too much, or do not read.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn memory(host: &HostProcess) -> u64 {
 }
 
 #[tokio::test]
-async fn a_flood_is_bounded_and_others_do_not_notice() {
+async fn output_flood_is_bounded_and_does_not_affect_others() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -17,7 +17,7 @@ async fn a_flood_is_bounded_and_others_do_not_notice() {
     me.open(TERMINAL_URI, &home.work()).await;
     let before = memory(&host);
     me.type_in(TERMINAL_URI, "yes 'a line that is said again and again, äöü'\n").await;
-    // Some megabytes; this client keeps none of them.
+    // Some megabytes; this client discards them.
     let mut seen = 0;
     while seen < 24_000_000 {
         assert!(me.receive().await);
@@ -26,7 +26,7 @@ async fn a_flood_is_bounded_and_others_do_not_notice() {
         me.terminals.get_mut(TERMINAL_URI).unwrap().content.clear();
         assert!(heard.iter().all(|item| item["action"]["data"].as_str().is_none_or(|data| data.len() <= 200_000)));
     }
-    // Meanwhile others work as usual, and whoever comes gets a bounded picture.
+    // Meanwhile other clients work as usual, and a new subscriber gets a bounded snapshot.
     other.call("createSession", json!({"channel": "claude:/calm"})).await.unwrap();
     other.call("listSessions", json!({})).await.unwrap();
     other.subscribe(TERMINAL_URI).await;
@@ -35,7 +35,7 @@ async fn a_flood_is_bounded_and_others_do_not_notice() {
     assert!(kept.starts_with("a line that") && !kept.contains('\u{FFFD}'));
     let grown = memory(&host).saturating_sub(before);
     assert!(grown < 150 * 1024, "the host has grown by {grown} KiB");
-    // It can be stopped.
+    // It can be interrupted.
     me.type_in(TERMINAL_URI, "\u{3}").await;
     me.type_in(TERMINAL_URI, "echo calm-$((1+1))\n").await;
     me.wait_until(|me| {
@@ -46,7 +46,7 @@ async fn a_flood_is_bounded_and_others_do_not_notice() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_read_is_told_of_by_name() {
+async fn input_to_a_program_that_does_not_read_is_rejected_with_a_reason() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -64,7 +64,7 @@ async fn a_program_that_does_not_read_is_told_of_by_name() {
     assert!(reason.contains("does not read"), "{reason}");
     let refused = me.received.iter().find(|item| item["rejectionReason"].is_string()).unwrap();
     assert_eq!(refused["action"]["data"], "", "what was typed is not told");
-    // Everything else goes on.
+    // Everything else continues.
     assert_eq!(
         me.dispatch_and_confirm(TERMINAL_URI, json!({"type": "terminal/resized", "cols": 50, "rows": 10})).await,
         None
@@ -75,7 +75,7 @@ async fn a_program_that_does_not_read_is_told_of_by_name() {
 }
 
 #[tokio::test]
-async fn a_program_that_renames_its_terminal_all_the_time_does_not_flood_the_list() {
+async fn frequent_title_changes_do_not_flood_the_terminal_list() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -85,7 +85,7 @@ async fn a_program_that_renames_its_terminal_all_the_time_does_not_flood_the_lis
         "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '\\033]0;title %d\\007' $i; sleep 0; done\n",
     )
     .await;
-    // The last one is listed in the end.
+    // The last title is listed in the end.
     me.wait_until(|me| me.root.terminals.iter().flatten().any(|info| info.title == "title 3000")).await;
     assert_eq!(me.state(TERMINAL_URI).title, "title 3000");
     let told = me.received.iter().filter(|item| item["action"]["type"] == "root/terminalsChanged").count();

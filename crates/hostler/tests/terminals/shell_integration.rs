@@ -1,19 +1,19 @@
-//! Shells that tell of their commands.
+//! Shell integration: shells that report their commands.
 
 use super::*;
 
 const SHELLS: [&str; 3] = ["/bin/bash", "/usr/bin/zsh", "/usr/bin/fish"];
 
-/// Waits until so many commands have ended.
+/// Waits until this many commands have ended.
 async fn ended(me: &mut TerminalClient, count: usize) {
     me.wait_until(|me| me.commands(TERMINAL_URI).len() == count).await;
 }
 
 #[tokio::test]
-async fn commands_are_told_with_their_lines_outputs_and_codes() {
+async fn commands_are_reported_with_line_output_and_exit_code() {
     for shell in SHELLS {
         let home = TestHome::new();
-        // What people have in their own files is read, too.
+        // The user's own startup files are read, too.
         for (file, line) in
             [(".bashrc", "MINE=yes"), (".zshrc", "MINE=yes"), (".config/fish/config.fish", "set -g MINE yes")]
         {
@@ -37,7 +37,7 @@ async fn commands_are_told_with_their_lines_outputs_and_codes() {
         ended(&mut me, 2).await;
         assert_eq!(me.commands(TERMINAL_URI)[1].2, Some(1), "{shell}");
 
-        // Somebody else's marks are output, and nothing more; the word that would make them ours is in no environment.
+        // Marks without our nonce are plain output; the nonce is in no environment.
         me.type_in(
             TERMINAL_URI,
             "printf '\\033]633;C;made-up;spoofed\\007\\033]633;D;made-up;7\\007'; env | grep -c HOSTLER_TERM\r",
@@ -52,7 +52,7 @@ async fn commands_are_told_with_their_lines_outputs_and_codes() {
         me.wait_until(|me| me.state(TERMINAL_URI).cwd.as_deref() == Some("file:///")).await;
         me.type_in(TERMINAL_URI, "exit\r").await;
         me.wait_until(|me| me.exit_code(TERMINAL_URI).is_some()).await;
-        // Nothing of our own is to be seen.
+        // Our own sequences are not visible.
         assert!(!me.screen(TERMINAL_URI).contains("633;A"), "{shell}");
         assert!(me.commands(TERMINAL_URI).iter().all(|(line, ..)| !line.contains("spoofed\x07")), "{shell}");
         let mut late = TerminalClient::new(&host, "late").await;
@@ -63,7 +63,7 @@ async fn commands_are_told_with_their_lines_outputs_and_codes() {
 }
 
 #[tokio::test]
-async fn lines_that_a_shell_was_told_to_forget_are_not_told() {
+async fn lines_excluded_from_history_are_not_reported() {
     let cases = [
         ("/bin/bash", ".bashrc", "HISTCONTROL=ignoredups; HISTIGNORE='*secret*'", "true secret"),
         ("/bin/bash", ".bashrc", "HISTCONTROL=ignoreboth:ignoredups", " true secret"),
@@ -92,7 +92,7 @@ async fn lines_that_a_shell_was_told_to_forget_are_not_told() {
 }
 
 #[tokio::test]
-async fn characters_that_come_in_halves_stay_whole() {
+async fn split_characters_are_reassembled() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -109,7 +109,7 @@ async fn characters_that_come_in_halves_stay_whole() {
 }
 
 #[tokio::test]
-async fn after_a_storm_of_sizes_the_last_one_holds() {
+async fn last_of_many_resizes_applies() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;

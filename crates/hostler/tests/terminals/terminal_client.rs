@@ -1,4 +1,4 @@
-//! A client that keeps its own copy of what it hears of terminals, by the protocol's reducers.
+//! Client that keeps its own copy of terminals, with the protocol's reducers.
 #![allow(dead_code, unreachable_pub, reason = "shared by the tests beside it")]
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub struct TerminalClient {
     pub id: String,
     requests: u64,
     seq: i64,
-    /// Every envelope, in order.
+    /// All envelopes, in order.
     pub received: Vec<Value>,
     pub terminals: BTreeMap<String, TerminalState>,
     pub root: RootState,
@@ -60,12 +60,12 @@ impl TerminalClient {
         self.call(method, params).await.unwrap_err()["code"].as_i64().unwrap()
     }
 
-    /// A claim for this client.
+    /// Returns a claim for this client.
     pub fn claim(&self) -> Value {
         json!({"kind": "client", "clientId": self.id})
     }
 
-    /// Makes a terminal in a session's directory and subscribes to it.
+    /// Creates a terminal in a session's directory and subscribes to it.
     pub async fn open(&mut self, terminal: &str, directory: &Path) {
         let session = format!("claude:/{}", uuid::Uuid::new_v4());
         let directory = format!("file://{}", directory.display());
@@ -89,12 +89,12 @@ impl TerminalClient {
         self.seq
     }
 
-    /// Types something; does not wait.
+    /// Types a text without waiting.
     pub async fn type_in(&mut self, terminal: &str, text: &str) -> i64 {
         self.dispatch(terminal, json!({"type": "terminal/input", "data": text})).await
     }
 
-    /// Dispatches, and waits for the echo or the refusal; answers the reason of the latter.
+    /// Dispatches, and waits for the echo or the rejection; returns the reason of the latter.
     pub async fn dispatch_and_confirm(&mut self, channel: &str, action: Value) -> Option<String> {
         let seq = self.dispatch(channel, action).await;
         let own = json!({"clientId": self.id, "clientSeq": seq});
@@ -103,7 +103,7 @@ impl TerminalClient {
         echo["rejectionReason"].as_str().map(str::to_owned)
     }
 
-    /// Hears the next thing; `false` when the host has hung up.
+    /// Receives the next message; `false` when the host has closed the connection.
     pub async fn receive(&mut self) -> bool {
         match self.raw.receive().await {
             Some(message) => {
@@ -120,7 +120,7 @@ impl TerminalClient {
         }
     }
 
-    /// Waits until a terminal shows this.
+    /// Waits until a terminal shows this text.
     pub async fn wait_for_text(&mut self, terminal: &str, text: &str) {
         self.wait_until(|client| client.screen(terminal).contains(text)).await;
     }
@@ -144,7 +144,7 @@ impl TerminalClient {
         &self.terminals[terminal]
     }
 
-    /// All that a terminal shows.
+    /// Returns the whole contents of a terminal.
     pub fn screen(&self, terminal: &str) -> String {
         let part = |part: &TerminalContentPart| match part {
             TerminalContentPart::Unclassified(part) => part.value.clone(),
@@ -154,7 +154,7 @@ impl TerminalClient {
         self.state(terminal).content.iter().map(part).collect()
     }
 
-    /// Line, output and exit code of the commands that have ended.
+    /// Returns line, output and exit code of completed commands.
     pub fn commands(&self, terminal: &str) -> Vec<(String, String, Option<i64>)> {
         let command = |part: &TerminalContentPart| match part {
             TerminalContentPart::Command(part) if part.is_complete => {
@@ -165,7 +165,7 @@ impl TerminalClient {
         self.state(terminal).content.iter().filter_map(command).collect()
     }
 
-    /// The exit code of the shell, if it has ended.
+    /// Returns the exit code of the shell, if it has ended.
     pub fn exit_code(&self, terminal: &str) -> Option<Option<i64>> {
         match &self.state(terminal).lifecycle {
             TerminalLifecycleState::Exited(exited) => Some(exited.exit_code),

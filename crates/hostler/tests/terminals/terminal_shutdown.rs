@@ -1,4 +1,4 @@
-//! How terminals end: nothing of them is left, whoever ends them.
+//! Ends of terminals: no process of them remains, however they end.
 
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use super::*;
 
-/// Children that leave the shell in every way that we know.
+/// Children that leave the shell in every known way.
 const DETACHED_CHILDREN_COMMAND: &str = "setsid sleep 4242 & nohup sleep 4242 >/dev/null 2>&1 & (setsid sh -c 'sleep 4242 & sleep 4242' &) ; \
                         trap '' TERM HUP; sleep 4242 & echo be''gun\n";
 
@@ -24,7 +24,7 @@ async fn with_children(home: &TestHome, host: &HostProcess) -> (TerminalClient, 
 }
 
 #[tokio::test]
-async fn disposing_ends_the_whole_tree_even_in_the_middle_of_a_flood() {
+async fn dispose_ends_the_whole_process_tree_during_a_flood() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let (mut me, tree) = with_children(&home, &host).await;
@@ -37,7 +37,7 @@ async fn disposing_ends_the_whole_tree_even_in_the_middle_of_a_flood() {
 }
 
 #[tokio::test]
-async fn what_a_shell_leaves_behind_ends_with_it() {
+async fn background_processes_end_with_their_shell() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let (mut me, _) = with_children(&home, &host).await;
@@ -48,7 +48,7 @@ async fn what_a_shell_leaves_behind_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_shell_that_is_killed_has_no_exit_code() {
+async fn killed_shell_has_no_exit_code() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -61,7 +61,7 @@ async fn a_shell_that_is_killed_has_no_exit_code() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_even_if_a_stranger_has_the_terminal_open() {
+async fn exit_is_reported_even_if_another_process_holds_the_terminal_open() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;
@@ -83,11 +83,11 @@ async fn an_end_is_told_even_if_a_stranger_has_the_terminal_open() {
 }
 
 #[tokio::test]
-async fn nothing_outlives_a_host_that_is_killed_and_its_clients_hear_that_terminals_are_gone() {
+async fn killed_host_leaves_no_shells_and_clients_see_terminals_removed() {
     let home = TestHome::new();
     let mut host = plain(&home).await;
     let (mut me, tree) = with_children(&home, &host).await;
-    // Something durable, so that what follows is replayed.
+    // Durable change, so that later ones are replayed.
     me.dispatch_and_confirm("ahp-root://", json!({"type": "root/configChanged", "config": {"mine": 1}})).await;
     let seen = me.received.last().unwrap()["serverSeq"].clone();
     host.signal(Signal::SIGKILL);
@@ -108,7 +108,7 @@ async fn nothing_outlives_a_host_that_is_killed_and_its_clients_hear_that_termin
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_is_told_what_it_missed() {
+async fn reconnecting_client_receives_missed_terminal_output() {
     let home = TestHome::new();
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;

@@ -1,4 +1,4 @@
-//! Calls that wait while nobody is there.
+//! Calls that are pending while no client is connected.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::BUILDS;
 use crate::common::session_fixture::SessionFixture;
 
-/// All clients go while a call waits, stay away as long as they like, come back and allow it.
+/// All clients disconnect while a call is pending, reconnect later and allow it.
 async fn allowed_after(build: &'static str, away: impl Future<Output = ()>) {
     let mut bench = SessionFixture::start(build).await;
     let file = bench.home.work().join("made.txt");
@@ -38,20 +38,20 @@ async fn allowed_after(build: &'static str, away: impl Future<Output = ()>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_waits_while_all_clients_are_gone() {
+async fn call_stays_pending_while_no_client_is_connected() {
     for build in BUILDS {
         allowed_after(build, std::future::ready(())).await;
     }
 }
 
-/// Longer than any limit that the agent could have for it by its hooks (ten minutes) or by its shell.
+/// Longer than any limit of the agent's hooks (ten minutes) or of its shell.
 const LONG_ABSENCE: Duration = Duration::from_secs(17 * 60);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "waits for seventeen minutes"]
-async fn real_wait_of_seventeen_minutes() {
+async fn call_stays_pending_for_seventeen_minutes() {
     let [native, js] = BUILDS;
-    // The time begins when the clients are gone.
+    // The time starts when the clients have disconnected.
     let away = || async { tokio::time::sleep(LONG_ABSENCE).await };
     tokio::join!(allowed_after(native, away()), allowed_after(js, away()));
 }

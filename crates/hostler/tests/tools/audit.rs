@@ -1,4 +1,4 @@
-//! Who decided what, as `hostler sessions export --audit` tells it.
+//! Audit log, as `hostler sessions export --audit` prints it.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::common::BUILDS;
 use crate::common::session_fixture::SessionFixture;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_decided_what_can_be_exported_while_the_host_runs_and_afterwards() {
+async fn audit_log_is_exported_with_and_without_a_running_host() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.prompt_tool_call("Bash", &json!({ "command": "mkdir made", "description": "for the test" })).await;

@@ -1,4 +1,4 @@
-//! Questions of an MCP server, through the real agent.
+//! Elicitations of an MCP server, through the real agent.
 
 use ahp_types::StateAction;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::common::session_fixture::SessionFixture;
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eliciting_server.py");
 
-/// The model uses the server's tool; answers what the server asks.
+/// The model calls the server's tool; returns the server's question.
 async fn elicited(bench: &mut SessionFixture) -> Value {
     bench.prompt_tool_call("mcp__stable__book", &json!({})).await;
     let waiting = bench.wait_for_approval_request().await;
@@ -17,7 +17,7 @@ async fn elicited(bench: &mut SessionFixture) -> Value {
     bench.wait_for_questions().await
 }
 
-/// What the server heard, as it told the model.
+/// Returns the answer that the server received, as it reported to the model.
 fn heard(bench: &SessionFixture) -> Value {
     let told: Value = serde_json::from_str(&bench.last_tool_result()).unwrap();
     let text = told["content"][0]["content"][0]["text"].as_str().unwrap();
@@ -25,7 +25,7 @@ fn heard(bench: &SessionFixture) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_tools_asks_and_hears_the_answers_the_no_or_nothing() {
+async fn mcp_server_receives_answers_declines_and_cancellations() {
     for build in BUILDS {
         let servers = json!({ "mcpServers": { "stable": { "command": "python3", "args": [SERVER] } } });
         let mut bench = SessionFixture::with_mcp_servers(build, &servers).await;
@@ -54,7 +54,7 @@ async fn a_server_of_tools_asks_and_hears_the_answers_the_no_or_nothing() {
             assert_eq!(heard(&bench), json!({ "action": response }), "{build}");
         }
 
-        // A stopped turn asks nothing any more, and the session goes on.
+        // A cancelled turn withdraws its question, and the session continues.
         elicited(&mut bench).await;
         let chat = bench.client.chat_state(&bench.uris.chat).await;
         bench.client.cancel_turn(&bench.uris.chat, &chat.active_turn.unwrap().id).await;

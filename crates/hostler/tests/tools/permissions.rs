@@ -1,4 +1,4 @@
-//! What runs, what is asked, and what an answer does.
+//! Permissions: what runs, what is asked, and the effect of an answer.
 
 use ahp_types::StateAction;
 use hostler_testkit::processes;
@@ -12,7 +12,7 @@ fn bash(command: &str) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reading_asks_nothing_and_is_shown() {
+async fn reads_need_no_approval_and_are_shown() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         std::fs::write(bench.home.work().join("notes.txt"), "treasure").unwrap();
@@ -32,7 +32,7 @@ async fn reading_asks_nothing_and_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_against_it_stops_reading_too() {
+async fn deny_rule_blocks_reads() {
     let rules = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Read(*.txt)\" }]\n";
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, rules).await;
@@ -52,7 +52,7 @@ async fn a_rule_against_it_stops_reading_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_is_written_once_somebody_says_yes_and_its_edit_is_shown() {
+async fn file_is_written_after_approval_and_its_edit_is_shown() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let file = bench.home.work().join("made.txt");
@@ -93,7 +93,7 @@ async fn a_file_is_written_once_somebody_says_yes_and_its_edit_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_changes_what_is_written() {
+async fn person_edits_the_input_before_it_is_written() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let file = bench.home.work().join("made.txt");
@@ -105,7 +105,7 @@ async fn a_person_changes_what_is_written() {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine", "{build}");
         assert_eq!(bench.last_tool_call("Write").await["toolInput"], edited, "{build}");
 
-        // What is told of it afterwards is what was done, not what was asked for.
+        // The result shows the input that was run, not the requested one.
         bench.prompt_tool_call("Bash", &json!({ "command": "mkdir theirs" })).await;
         let waiting = bench.wait_for_approval_request().await;
         let edited = json!({ "command": "mkdir mine" }).to_string();
@@ -122,7 +122,7 @@ async fn a_person_changes_what_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_reaches_the_model_in_the_persons_words() {
+async fn denial_reaches_the_model_with_the_persons_message() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let file = bench.home.work().join("made.txt");
@@ -140,11 +140,11 @@ async fn a_no_reaches_the_model_in_the_persons_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_runs_once_for_the_session_or_for_ever_as_was_chosen() {
+async fn approval_applies_once_for_the_session_or_always() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let command = bash("mkdir -p made");
-        // Once: the next one is asked again. No: it does not run.
+        // Once: the next call asks again. Denied: it does not run.
         bench.prompt_tool_call("Bash", &command).await;
         let waiting = bench.wait_for_approval_request().await;
         bench.answer_approval(&waiting, json!({ "approved": true, "selectedOptionId": "allow-once" })).await;
@@ -157,7 +157,7 @@ async fn a_command_runs_once_for_the_session_or_for_ever_as_was_chosen() {
         bench.answer_approval(&waiting, json!({ "approved": false, "selectedOptionId": "deny" })).await;
         bench.wait_for_turn_end().await;
         assert!(bench.home.work().join("made").is_dir(), "{build}");
-        // For the session: not asked again, and asked again in another one.
+        // For the session: not asked again, but asked in another session.
         bench.prompt_tool_call("Bash", &command).await;
         let waiting = bench.wait_for_approval_request().await;
         bench.answer_approval(&waiting, json!({ "approved": true, "selectedOptionId": "allow-session" })).await;
@@ -167,7 +167,7 @@ async fn a_command_runs_once_for_the_session_or_for_ever_as_was_chosen() {
         bench.uris = bench.client.create_session(&bench.home.work()).await;
         bench.prompt_tool_call("Bash", &command).await;
         let waiting = bench.wait_for_approval_request().await;
-        // For ever: not asked again, not even by another host.
+        // Always: not asked again, not even by another host.
         bench.answer_approval(&waiting, json!({ "approved": true, "selectedOptionId": "allow-always-1" })).await;
         bench.wait_for_turn_end().await;
         let mut bench = bench.restart().await;
@@ -178,7 +178,7 @@ async fn a_command_runs_once_for_the_session_or_for_ever_as_was_chosen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn planning_changes_nothing_whatever_the_model_tries() {
+async fn plan_mode_changes_nothing() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.set_permission_mode("plan").await;
@@ -200,7 +200,7 @@ async fn planning_changes_nothing_whatever_the_model_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mode_changes_in_mid_turn_without_another_process() {
+async fn permission_mode_changes_during_a_turn_in_the_same_process() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let (one, two) = (bench.home.work().join("one.txt"), bench.home.work().join("two.txt"));
@@ -209,7 +209,7 @@ async fn a_mode_changes_in_mid_turn_without_another_process() {
         bench.client.send_message(&bench.uris.chat, &script).await;
         bench.wait_for_approval_request().await;
         let agent = bench.host.only_agent().pid;
-        // What waits is decided by it, and what comes after it is not asked.
+        // The mode decides pending calls, and later ones are not asked.
         bench.set_permission_mode("acceptEdits").await;
         assert!(!bench.wait_for_turn_end().await, "{build}");
         assert!(one.exists() && two.exists(), "{build}");
@@ -219,11 +219,11 @@ async fn a_mode_changes_in_mid_turn_without_another_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_ends_the_shell_and_its_children() {
+async fn cancel_ends_the_shell_and_its_children() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let marker = format!("9{}", std::process::id());
-        // One build does not take long sleeps.
+        // One build does not accept long sleeps.
         let sleeps = format!("tail -s {marker} -f /dev/null");
         let turn = bench.prompt_tool_call("Bash", &bash(&format!("mkdir -p made; {sleeps} & {sleeps}"))).await;
         let waiting = bench.wait_for_approval_request().await;
@@ -245,7 +245,7 @@ async fn a_stop_ends_the_shell_and_its_children() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_clients_see_one_answer_and_the_second_is_refused() {
+async fn second_answer_to_a_request_is_rejected() {
     let mut bench = SessionFixture::start("native").await;
     let mut other = bench.host.connect().await;
     other.chat_state(&bench.uris.chat).await;

@@ -21,7 +21,7 @@ fn chosen(value: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_are_answered_and_the_model_hears_the_answers() {
+async fn answers_to_questions_reach_the_model() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.prompt_tool_call("AskUserQuestion", &questions()).await;
@@ -39,7 +39,7 @@ async fn questions_are_answered_and_the_model_hears_the_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_can_be_answered_in_own_words_or_not_at_all() {
+async fn question_accepts_free_text_or_no_answer() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.prompt_tool_call("AskUserQuestion", &questions()).await;
@@ -62,7 +62,7 @@ async fn a_question_can_be_answered_in_own_words_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_is_shown_sent_back_and_carried_out_in_the_mode_that_was_chosen() {
+async fn plan_is_shown_rejected_and_carried_out_in_the_chosen_mode() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         bench.set_permission_mode("plan").await;
@@ -95,7 +95,7 @@ async fn a_plan_is_shown_sent_back_and_carried_out_in_the_mode_that_was_chosen()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_the_model_writes_into_its_file_is_written_and_shown() {
+async fn plan_written_to_its_file_is_shown() {
     let mut bench = SessionFixture::start("native").await;
     bench.set_permission_mode("plan").await;
     let plans = bench.home.path("claude").join("plans");
@@ -110,7 +110,7 @@ async fn a_plan_that_the_model_writes_into_its_file_is_written_and_shown() {
     bench.stop().await;
 }
 
-/// The session's permission mode, once it has been announced that this is it.
+/// Waits until this permission mode of the session is announced.
 async fn announced(bench: &mut SessionFixture, mode: &str) {
     let session = bench.uris.session.clone();
     let changed = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::SessionConfigChanged(change) if change.config["permissionMode"] == mode);
@@ -120,7 +120,7 @@ async fn announced(bench: &mut SessionFixture, mode: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_session_follows_the_agent_into_plan_mode_and_out_of_it() {
+async fn session_follows_the_agent_into_and_out_of_plan_mode() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let file = bench.home.work().join("made.txt");
@@ -131,7 +131,7 @@ async fn the_session_follows_the_agent_into_plan_mode_and_out_of_it() {
         assert!(!bench.wait_for_turn_end().await, "{build}: plan mode asks about nothing that writes, it denies");
         assert!(!file.exists(), "{build}");
 
-        // Choosing the mode that the session had before reaches the agent.
+        // Choosing the previous mode of the session reaches the agent.
         bench.set_permission_mode("default").await;
         bench.prompt_tool_call("Write", &write).await;
         let waiting = bench.wait_for_approval_request().await;

@@ -1,4 +1,4 @@
-//! `hostler rules` beside a host whose agent waits for a person.
+//! `hostler rules` beside a host whose agent has a pending call.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ async fn add(bench: &SessionFixture, effect: &str, rule: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_that_is_added_decides_the_call_that_waits() {
+async fn added_rule_decides_the_pending_call() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let made = bench.home.work().join("made");

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::common::session_fixture::SessionFixture;
 use crate::common::{BUILDS, TestHome};
 
-/// Neither build does. A build that begins to is to be shown live, and this test is to notice it.
+/// Neither build reports any. This test notices a build that does, whose output can then be shown live.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_commands_output_is_reported_before_its_end() {
+async fn command_output_is_not_reported_before_its_end() {
     for build in BUILDS {
         let home = TestHome::new();
         let wire = home.path("home").join("wire.jsonl");
@@ -15,7 +15,7 @@ async fn nothing_of_a_commands_output_is_reported_before_its_end() {
             format!("{agent} \"$@\" | tee -a '{}'", wire.display())
         })
         .await;
-        // What is printed is not in the command, so that the command's echo is not taken for it.
+        // The output is not part of the command line, so that an echo of the command does not match.
         let command = "for i in 1 2 3 4 5 6; do printf 'out%s-%s\\n' put $i; sleep 1; done; touch ended";
         bench.prompt_tool_call("Bash", &json!({ "command": command, "description": "for the test" })).await;
         let waiting = bench.wait_for_approval_request().await;

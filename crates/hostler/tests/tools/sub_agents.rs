@@ -1,4 +1,4 @@
-//! What sub-agents of the real agent may do: the same, asked in the same way.
+//! Permissions of sub-agents of the real agent: the same as of the agent, asked in the same way.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn bash(command: &str) -> Value {
     json!({ "command": command, "description": "for the test" })
 }
 
-/// The model's line that lets a sub-agent follow a script.
+/// Returns the model's line that makes a sub-agent run a script.
 fn agent(script: &str, background: bool) -> String {
     let input = json!({
         "description": "a helper", "prompt": script, "subagent_type": "general-purpose", "run_in_background": background,
@@ -19,7 +19,7 @@ fn agent(script: &str, background: bool) -> String {
 }
 
 impl SessionFixture {
-    /// What the helpers' models were told about their calls, as often as they were told it.
+    /// Returns the results of the sub-agents' calls, from each request to their models.
     fn helpers_told(&self) -> Vec<String> {
         let blocks = |request: &RecordedRequest| -> Vec<Value> {
             let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
@@ -37,7 +37,7 @@ impl SessionFixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_asks_and_goes_on_with_the_answer() {
+async fn sub_agent_asks_and_continues_with_the_answer() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let (made, other) = (bench.home.work().join("made"), bench.home.work().join("other"));
@@ -70,12 +70,12 @@ async fn a_sub_agent_asks_and_goes_on_with_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_in_the_background_asks_too() {
+async fn background_sub_agent_asks_for_approval() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
         let (made, own) = (bench.home.work().join("made"), bench.home.work().join("own"));
         let helper = agent(&format!("!tool Bash {}\n!say the helper is done", bash("mkdir made")), true);
-        // The agent's own call keeps the turn open until the sub-agent has done its work.
+        // The agent's own call keeps the turn open until the sub-agent has finished.
         let script = format!("{helper}\n!say meanwhile\n!tool Bash {}\n!say done", bash("mkdir own"));
         bench.client.send_message(&bench.uris.chat, &script).await;
         let (mut helpers, mut agents) = (None, None);
@@ -101,7 +101,7 @@ async fn a_sub_agent_in_the_background_asks_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_against_it_holds_for_sub_agents() {
+async fn deny_rule_applies_to_sub_agents() {
     let rules =
         "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(mkdir:*)\" }]\n";
     for build in BUILDS {
@@ -123,7 +123,7 @@ async fn a_rule_against_it_holds_for_sub_agents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn planning_holds_for_sub_agents() {
+async fn plan_mode_applies_to_sub_agents() {
     for build in BUILDS {
         for background in [false, true] {
             let mut bench = SessionFixture::start(build).await;
@@ -141,7 +141,7 @@ async fn planning_holds_for_sub_agents() {
             );
             bench.client.send_message(&bench.uris.chat, &script).await;
             let asked = bench.wait_for_questions().await;
-            // The second request tells of the first call, the third one of both.
+            // The second request contains the first call's result, the third one both.
             wait_until("the helper has tried", || bench.helpers_told().len() >= 3).await;
             bench
                 .dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "decline" }))

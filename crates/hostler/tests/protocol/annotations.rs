@@ -3,20 +3,20 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    an_annotation_is_made_and_shared,
-    the_same_id_replaces_an_annotation,
-    an_entry_is_added_and_changed,
-    an_annotation_is_resolved_and_opened_again,
-    an_entry_is_removed_but_never_the_last,
-    an_annotation_is_removed,
-    what_is_not_there_is_refused,
-    an_annotation_without_entries_is_refused,
-    malformed_annotations_are_refused,
-    other_actions_do_not_belong_there,
-    annotations_of_an_unknown_session_are_not_there,
-    annotations_go_with_their_session,
+    annotation_is_created_and_shared,
+    annotation_with_the_same_id_is_replaced,
+    annotation_entry_is_added_and_changed,
+    annotation_is_resolved_and_reopened,
+    annotation_entry_is_removed_except_the_last,
+    annotation_is_removed,
+    changes_of_missing_annotations_are_rejected,
+    annotation_without_entries_is_rejected,
+    malformed_annotations_are_rejected,
+    other_actions_on_the_annotations_channel_are_rejected,
+    annotations_of_an_unknown_session_are_not_found,
+    annotations_are_removed_with_their_session,
     meta_and_ranges_are_kept,
-    one_session_s_annotations_are_not_another_s,
+    annotations_are_separate_per_session,
     annotations_are_attached_to_a_message,
 }
 
@@ -38,7 +38,7 @@ async fn annotated(case: &ProtocolCase) -> (RecordingClient, CaseUris, String) {
     (client, uris, channel)
 }
 
-async fn an_annotation_is_made_and_shared(case: ProtocolCase) {
+async fn annotation_is_created_and_shared(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let channel = uris.annotations();
     let mut other = case.connect_client().await;
@@ -51,14 +51,14 @@ async fn an_annotation_is_made_and_shared(case: ProtocolCase) {
     assert_eq!(other.subscribe(&channel).await["annotations"], json!([wish]));
 }
 
-async fn the_same_id_replaces_an_annotation(case: ProtocolCase) {
+async fn annotation_with_the_same_id_is_replaced(case: ProtocolCase) {
     let (mut client, uris, channel) = annotated(&case).await;
     client.dispatch_accepted(&channel, set(&annotation(&uris, "a", "because"))).await;
     let state = client.subscribe(&channel).await;
     assert_eq!(state["annotations"], json!([annotation(&uris, "a", "because")]));
 }
 
-async fn an_entry_is_added_and_changed(case: ProtocolCase) {
+async fn annotation_entry_is_added_and_changed(case: ProtocolCase) {
     let (mut client, _, channel) = annotated(&case).await;
     let entry =
         |text: &str| json!({"type": "annotations/entrySet", "annotationId": "a", "entry": {"id": "2", "text": text}});
@@ -69,7 +69,7 @@ async fn an_entry_is_added_and_changed(case: ProtocolCase) {
     client.assert_state_matches_host(&channel).await;
 }
 
-async fn an_annotation_is_resolved_and_opened_again(case: ProtocolCase) {
+async fn annotation_is_resolved_and_reopened(case: ProtocolCase) {
     let (mut client, _, channel) = annotated(&case).await;
     for resolved in [true, false] {
         client
@@ -83,7 +83,7 @@ async fn an_annotation_is_resolved_and_opened_again(case: ProtocolCase) {
     client.assert_state_matches_host(&channel).await;
 }
 
-async fn an_entry_is_removed_but_never_the_last(case: ProtocolCase) {
+async fn annotation_entry_is_removed_except_the_last(case: ProtocolCase) {
     let (mut client, _, channel) = annotated(&case).await;
     let entry = json!({"type": "annotations/entrySet", "annotationId": "a", "entry": {"id": "2", "text": "x"}});
     client.dispatch_accepted(&channel, entry).await;
@@ -94,13 +94,13 @@ async fn an_entry_is_removed_but_never_the_last(case: ProtocolCase) {
     client.assert_state_matches_host(&channel).await;
 }
 
-async fn an_annotation_is_removed(case: ProtocolCase) {
+async fn annotation_is_removed(case: ProtocolCase) {
     let (mut client, _, channel) = annotated(&case).await;
     client.dispatch_accepted(&channel, json!({"type": "annotations/removed", "annotationId": "a"})).await;
     assert_eq!(client.subscribe(&channel).await, json!({"annotations": []}));
 }
 
-async fn what_is_not_there_is_refused(case: ProtocolCase) {
+async fn changes_of_missing_annotations_are_rejected(case: ProtocolCase) {
     let (mut client, _, channel) = annotated(&case).await;
     let before = client.subscribe(&channel).await;
     for action in [
@@ -115,7 +115,7 @@ async fn what_is_not_there_is_refused(case: ProtocolCase) {
     assert_eq!(client.subscribe(&channel).await, before);
 }
 
-async fn an_annotation_without_entries_is_refused(case: ProtocolCase) {
+async fn annotation_without_entries_is_rejected(case: ProtocolCase) {
     let (mut client, uris, channel) = annotated(&case).await;
     let mut empty = annotation(&uris, "b", "x");
     empty["entries"] = json!([]);
@@ -123,7 +123,7 @@ async fn an_annotation_without_entries_is_refused(case: ProtocolCase) {
     assert_eq!(client.subscribe(&channel).await["annotations"].as_array().unwrap().len(), 1);
 }
 
-async fn malformed_annotations_are_refused(case: ProtocolCase) {
+async fn malformed_annotations_are_rejected(case: ProtocolCase) {
     let (mut client, uris, channel) = annotated(&case).await;
     for key in ["id", "resource", "entries", "origin", "resolved"] {
         let mut broken = annotation(&uris, "b", "x");
@@ -134,14 +134,14 @@ async fn malformed_annotations_are_refused(case: ProtocolCase) {
     client.dispatch_rejected(&channel, json!({"type": "annotations/fromTheFuture"})).await;
 }
 
-async fn other_actions_do_not_belong_there(case: ProtocolCase) {
+async fn other_actions_on_the_annotations_channel_are_rejected(case: ProtocolCase) {
     let (mut client, uris, channel) = annotated(&case).await;
     client.dispatch_rejected(&channel, json!({"type": "session/titleChanged", "title": "x"})).await;
     client.dispatch_rejected(&uris.session, set(&annotation(&uris, "b", "x"))).await;
     client.dispatch_rejected(&uris.chat, set(&annotation(&uris, "b", "x"))).await;
 }
 
-async fn annotations_of_an_unknown_session_are_not_there(case: ProtocolCase) {
+async fn annotations_of_an_unknown_session_are_not_found(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let uris = CaseUris::random();
     assert_eq!(client.call_error_code("subscribe", json!({"channel": uris.annotations()})).await, -32001);
@@ -149,7 +149,7 @@ async fn annotations_of_an_unknown_session_are_not_there(case: ProtocolCase) {
     client.call_ok("ping", json!({})).await;
 }
 
-async fn annotations_go_with_their_session(case: ProtocolCase) {
+async fn annotations_are_removed_with_their_session(case: ProtocolCase) {
     let (mut client, uris, channel) = annotated(&case).await;
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
     assert_eq!(client.call_error_code("subscribe", json!({"channel": channel})).await, -32001);
@@ -169,7 +169,7 @@ async fn meta_and_ranges_are_kept(case: ProtocolCase) {
     assert_eq!(client.subscribe(&channel).await["annotations"][1], wish);
 }
 
-async fn one_session_s_annotations_are_not_another_s(case: ProtocolCase) {
+async fn annotations_are_separate_per_session(case: ProtocolCase) {
     let (mut client, _, _) = annotated(&case).await;
     let other = client.create_session(&case.dir).await;
     assert_eq!(client.subscribe(&other.annotations()).await, json!({"annotations": []}));

@@ -3,32 +3,32 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_call_waits_with_its_input_and_options,
-    a_waiting_call_is_in_the_session_s_needs,
-    status_says_that_somebody_is_needed,
-    a_yes_runs_the_call,
-    a_no_cancels_the_call_and_the_model_hears_why,
-    an_option_of_the_list_is_taken,
-    an_option_that_is_not_there_is_refused,
-    an_answer_may_come_from_somebody_who_does_not_hear_the_chat,
-    the_first_answer_wins,
-    a_second_answer_by_the_same_client_is_refused,
-    an_answer_to_an_unknown_call_is_refused,
-    an_answer_for_another_turn_is_refused,
-    an_answer_after_the_turn_is_refused,
-    a_malformed_answer_is_no_answer,
-    an_edited_input_is_what_runs,
-    an_edited_input_that_is_no_json_is_refused,
-    a_call_of_the_session_is_remembered,
-    a_call_waits_without_any_client,
-    a_cancel_withdraws_the_call,
-    a_mode_that_denies_asks_nobody,
-    a_mode_change_decides_what_waits,
-    no_client_can_say_what_the_host_says_about_calls,
-    the_audit_tells_who_decided,
-    two_calls_are_asked_about_one_after_the_other,
-    what_is_confirmed_is_not_asked_about_any_more,
-    names_and_messages_are_for_people,
+    pending_call_has_its_input_and_options,
+    pending_call_is_in_the_sessions_input_needed,
+    status_shows_that_input_is_needed,
+    approval_runs_the_call,
+    denial_cancels_the_call_and_its_reason_reaches_the_model,
+    listed_option_is_accepted,
+    unknown_option_is_rejected,
+    answer_from_an_unsubscribed_client_is_accepted,
+    first_answer_to_a_call_wins,
+    second_answer_by_the_same_client_is_rejected,
+    answer_to_an_unknown_call_is_rejected,
+    answer_for_another_turn_is_rejected,
+    answer_after_the_turn_is_rejected,
+    malformed_tool_answer_is_rejected,
+    edited_input_is_run,
+    edited_input_that_is_not_json_is_rejected,
+    session_approval_is_remembered,
+    call_stays_pending_without_clients,
+    cancel_withdraws_the_pending_call,
+    denying_mode_asks_no_client,
+    mode_change_decides_pending_calls,
+    clients_cannot_dispatch_host_actions_about_calls,
+    audit_log_names_who_decided,
+    two_calls_ask_one_after_the_other,
+    confirmed_call_is_no_longer_pending,
+    tool_names_and_messages_are_readable,
 }
 
 const CALL: &str = r#"call Bash {"command":"mkdir made"}"#;
@@ -66,7 +66,7 @@ async fn ended(client: &mut RecordingClient, uris: &CaseUris, needed: &Value) ->
     parts.iter().find(|part| part["kind"] == "toolCall").unwrap()["toolCall"].clone()
 }
 
-async fn a_call_waits_with_its_input_and_options(case: ProtocolCase) {
+async fn pending_call_has_its_input_and_options(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let state = client.subscribe(&uris.chat).await;
     let parts = state["activeTurn"]["responseParts"].as_array().unwrap();
@@ -81,7 +81,7 @@ async fn a_call_waits_with_its_input_and_options(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
-async fn a_waiting_call_is_in_the_session_s_needs(case: ProtocolCase) {
+async fn pending_call_is_in_the_sessions_input_needed(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     assert_eq!(needed["chat"], uris.chat);
     let state = client.subscribe(&uris.session).await;
@@ -92,7 +92,7 @@ async fn a_waiting_call_is_in_the_session_s_needs(case: ProtocolCase) {
     assert_eq!(state["inputNeeded"].as_array().map_or(0, Vec::len), 0);
 }
 
-async fn status_says_that_somebody_is_needed(case: ProtocolCase) {
+async fn status_shows_that_input_is_needed(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     assert_eq!(client.subscribe(&uris.chat).await["status"].as_u64().unwrap() & 31, 24);
     assert_eq!(client.subscribe(&uris.session).await["status"].as_u64().unwrap() & 31, 24);
@@ -101,7 +101,7 @@ async fn status_says_that_somebody_is_needed(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["status"].as_u64().unwrap() & 31, 1);
 }
 
-async fn a_yes_runs_the_call(case: ProtocolCase) {
+async fn approval_runs_the_call(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     client.dispatch_accepted(&uris.chat, yes(&needed)).await;
     let call = ended(&mut client, &uris, &needed).await;
@@ -109,7 +109,7 @@ async fn a_yes_runs_the_call(case: ProtocolCase) {
     assert_eq!(call["content"][0]["text"], "done");
 }
 
-async fn a_no_cancels_the_call_and_the_model_hears_why(case: ProtocolCase) {
+async fn denial_cancels_the_call_and_its_reason_reaches_the_model(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let told = json!({"approved": false, "reason": "denied", "reasonMessage": "not on a Sunday"});
     client.dispatch_accepted(&uris.chat, verdict(&needed, told)).await;
@@ -119,14 +119,14 @@ async fn a_no_cancels_the_call_and_the_model_hears_why(case: ProtocolCase) {
     assert!(!case.dir.join("made").exists());
 }
 
-async fn an_option_of_the_list_is_taken(case: ProtocolCase) {
+async fn listed_option_is_accepted(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let chosen = json!({"approved": true, "confirmed": "user-action", "selectedOptionId": "allow-once"});
     client.dispatch_accepted(&uris.chat, verdict(&needed, chosen)).await;
     assert_eq!(ended(&mut client, &uris, &needed).await["status"], "completed");
 }
 
-async fn an_option_that_is_not_there_is_refused(case: ProtocolCase) {
+async fn unknown_option_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     for (approved, option) in [(true, "allow-everything"), (true, "deny"), (false, "allow-once"), (true, "")] {
         let chosen = json!({"approved": approved, "selectedOptionId": option});
@@ -135,7 +135,7 @@ async fn an_option_that_is_not_there_is_refused(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
-async fn an_answer_may_come_from_somebody_who_does_not_hear_the_chat(case: ProtocolCase) {
+async fn answer_from_an_unsubscribed_client_is_accepted(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let mut other = case.connect_client().await;
     other.subscribe(&uris.session).await;
@@ -144,7 +144,7 @@ async fn an_answer_may_come_from_somebody_who_does_not_hear_the_chat(case: Proto
     assert_eq!(ended(&mut client, &uris, &needed).await["status"], "completed");
 }
 
-async fn the_first_answer_wins(case: ProtocolCase) {
+async fn first_answer_to_a_call_wins(case: ProtocolCase) {
     let (mut one, uris, needed) = waiting(&case).await;
     let mut two = case.connect_to_session(&uris).await;
     let (first, second) = (one.dispatch(&uris.chat, yes(&needed)).await, two.dispatch(&uris.chat, no(&needed)).await);
@@ -156,14 +156,14 @@ async fn the_first_answer_wins(case: ProtocolCase) {
     two.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_second_answer_by_the_same_client_is_refused(case: ProtocolCase) {
+async fn second_answer_by_the_same_client_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
     client.dispatch_rejected(&uris.chat, yes(&needed)).await;
     assert_eq!(ended(&mut client, &uris, &needed).await["status"], "cancelled");
 }
 
-async fn an_answer_to_an_unknown_call_is_refused(case: ProtocolCase) {
+async fn answer_to_an_unknown_call_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let mut wish = yes(&needed);
     wish["toolCallId"] = json!("nobody");
@@ -171,7 +171,7 @@ async fn an_answer_to_an_unknown_call_is_refused(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
-async fn an_answer_for_another_turn_is_refused(case: ProtocolCase) {
+async fn answer_for_another_turn_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let mut wish = yes(&needed);
     wish["turnId"] = json!("another");
@@ -179,7 +179,7 @@ async fn an_answer_for_another_turn_is_refused(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
-async fn an_answer_after_the_turn_is_refused(case: ProtocolCase) {
+async fn answer_after_the_turn_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(needed["turnId"].as_str().unwrap())).await;
     let before = client.subscribe(&uris.chat).await;
@@ -187,7 +187,7 @@ async fn an_answer_after_the_turn_is_refused(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["turns"], before["turns"]);
 }
 
-async fn a_malformed_answer_is_no_answer(case: ProtocolCase) {
+async fn malformed_tool_answer_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     for more in [json!({}), json!({"approved": "yes"}), json!({"approved": 1}), json!({"approved": null})] {
         client.dispatch_rejected(&uris.chat, verdict(&needed, more)).await;
@@ -197,7 +197,7 @@ async fn a_malformed_answer_is_no_answer(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
-async fn an_edited_input_is_what_runs(case: ProtocolCase) {
+async fn edited_input_is_run(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let edited = r#"{"command":"mkdir other"}"#;
     let wish = json!({"approved": true, "confirmed": "user-action", "editedToolInput": edited});
@@ -207,7 +207,7 @@ async fn an_edited_input_is_what_runs(case: ProtocolCase) {
     assert!(call["content"][0]["text"].as_str().unwrap().contains("mkdir other"), "{call:#}");
 }
 
-async fn an_edited_input_that_is_no_json_is_refused(case: ProtocolCase) {
+async fn edited_input_that_is_not_json_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     for edited in ["{", "7", ""] {
         let wish = json!({"approved": true, "confirmed": "user-action", "editedToolInput": edited});
@@ -216,7 +216,7 @@ async fn an_edited_input_that_is_no_json_is_refused(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
-async fn a_call_of_the_session_is_remembered(case: ProtocolCase) {
+async fn session_approval_is_remembered(case: ProtocolCase) {
     // Without a rule that asks about every command.
     let (mut client, uris) = case.connect_with_session().await;
     let write = format!("call Write {}", json!({"file_path": case.dir.join("made"), "content": "x"}));
@@ -233,7 +233,7 @@ async fn a_call_of_the_session_is_remembered(case: ProtocolCase) {
     assert_eq!(asked.count(), 1, "the same is not asked again");
 }
 
-async fn a_call_waits_without_any_client(case: ProtocolCase) {
+async fn call_stays_pending_without_clients(case: ProtocolCase) {
     let (client, uris, needed) = waiting(&case).await;
     drop(client);
     let mut other = case.connect_to_session(&uris).await;
@@ -242,7 +242,7 @@ async fn a_call_waits_without_any_client(case: ProtocolCase) {
     assert_eq!(ended(&mut other, &uris, &needed).await["status"], "completed");
 }
 
-async fn a_cancel_withdraws_the_call(case: ProtocolCase) {
+async fn cancel_withdraws_the_pending_call(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(needed["turnId"].as_str().unwrap())).await;
     client.wait_for_action(&uris.session, "session/inputNeededRemoved").await;
@@ -251,7 +251,7 @@ async fn a_cancel_withdraws_the_call(case: ProtocolCase) {
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "on").await), "echo: on");
 }
 
-async fn a_mode_that_denies_asks_nobody(case: ProtocolCase) {
+async fn denying_mode_asks_no_client(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let config = json!({"type": "session/configChanged", "config": {"permissionMode": "dontAsk"}});
     client.dispatch_accepted(&uris.session, config).await;
@@ -261,7 +261,7 @@ async fn a_mode_that_denies_asks_nobody(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_mode_change_decides_what_waits(case: ProtocolCase) {
+async fn mode_change_decides_pending_calls(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let config = json!({"type": "session/configChanged", "config": {"permissionMode": "dontAsk"}});
     client.dispatch_accepted(&uris.session, config).await;
@@ -273,7 +273,7 @@ async fn a_mode_change_decides_what_waits(case: ProtocolCase) {
     assert_eq!(ended(&mut client, &uris, &needed).await["status"], "cancelled");
 }
 
-async fn no_client_can_say_what_the_host_says_about_calls(case: ProtocolCase) {
+async fn clients_cannot_dispatch_host_actions_about_calls(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let (turn, call) = (&needed["turnId"], &needed["toolCall"]["toolCallId"]);
     let before = client.subscribe(&uris.chat).await["activeTurn"].take();
@@ -292,7 +292,7 @@ async fn no_client_can_say_what_the_host_says_about_calls(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
-async fn the_audit_tells_who_decided(case: ProtocolCase) {
+async fn audit_log_names_who_decided(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     client.dispatch_accepted(&uris.chat, yes(&needed)).await;
     ended(&mut client, &uris, &needed).await;
@@ -302,7 +302,7 @@ async fn the_audit_tells_who_decided(case: ProtocolCase) {
     assert_eq!(client.call_error_code("hostler/audit", json!({"channel": "claude:/unknown"})).await, -32001);
 }
 
-async fn two_calls_are_asked_about_one_after_the_other(case: ProtocolCase) {
+async fn two_calls_ask_one_after_the_other(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "tools 2").await;
     for _ in 0..2 {
@@ -314,7 +314,7 @@ async fn two_calls_are_asked_about_one_after_the_other(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn what_is_confirmed_is_not_asked_about_any_more(case: ProtocolCase) {
+async fn confirmed_call_is_no_longer_pending(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     client.dispatch_accepted(&uris.chat, yes(&needed)).await;
     client.wait_for_action(&uris.session, "session/inputNeededRemoved").await;
@@ -322,7 +322,7 @@ async fn what_is_confirmed_is_not_asked_about_any_more(case: ProtocolCase) {
     assert_eq!(ended(&mut client, &uris, &needed).await["status"], "completed");
 }
 
-async fn names_and_messages_are_for_people(case: ProtocolCase) {
+async fn tool_names_and_messages_are_readable(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     client.dispatch_accepted(&uris.chat, yes(&needed)).await;
     let call = ended(&mut client, &uris, &needed).await;

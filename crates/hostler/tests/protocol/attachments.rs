@@ -6,26 +6,26 @@ use base64::engine::general_purpose::STANDARD;
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    an_embedded_text_reaches_the_agent,
-    contents_are_replaced_by_names_before_they_are_echoed,
-    what_was_attached_is_read_by_its_name,
-    a_file_of_the_session_is_named_to_the_agent,
-    a_file_outside_is_refused,
-    a_missing_file_is_refused,
-    broken_base64_is_refused,
-    one_bad_file_refuses_all_and_the_mended_message_is_taken,
-    an_unknown_kind_of_attachment_is_refused,
-    a_client_s_own_file_is_asked_for,
-    a_client_that_refuses_its_file_is_told_so,
-    a_simple_attachment_is_words,
-    a_chat_that_is_not_there_is_refused,
-    a_plan_keeps_nothing,
-    a_plan_says_what_stands_in_the_way,
-    what_follows_a_message_with_attachments_waits_behind_it,
-    a_draft_may_hold_attachments,
-    a_message_of_attachments_alone_is_one,
-    meta_of_an_attachment_comes_back,
-    a_queued_message_keeps_its_attachments,
+    embedded_text_reaches_the_agent,
+    contents_are_replaced_by_references_before_the_echo,
+    attached_contents_are_readable_by_reference,
+    file_of_the_session_is_passed_to_the_agent_by_path,
+    attached_file_outside_is_rejected,
+    missing_attached_file_is_rejected,
+    invalid_base64_attachment_is_rejected,
+    one_invalid_file_rejects_the_message_and_the_corrected_one_is_accepted,
+    unknown_attachment_type_is_rejected,
+    file_on_the_client_is_requested_from_it,
+    refused_client_file_rejects_the_message_with_a_reason,
+    simple_attachment_is_plain_text,
+    attachment_plan_for_an_unknown_chat_is_rejected,
+    attachment_plan_stores_nothing,
+    attachment_plan_reports_problems,
+    later_dispatches_wait_for_a_message_with_attachments,
+    draft_may_have_attachments,
+    message_with_only_attachments_is_accepted,
+    attachment_meta_is_preserved,
+    queued_message_keeps_its_attachments,
 }
 
 fn embedded(label: &str, kind: &str, bytes: &[u8]) -> Value {
@@ -46,14 +46,14 @@ async fn sent(client: &mut RecordingClient, chat: &str, wish: Value) -> (Value, 
     (echo, turn)
 }
 
-async fn an_embedded_text_reaches_the_agent(case: ProtocolCase) {
+async fn embedded_text_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let wish = with("read this", json!([embedded("note.txt", "text/plain", b"the secret word is horse")]));
     let (_, turn) = sent(&mut client, &uris.chat, wish).await;
     assert!(markdown_text(&turn).contains("the secret word is horse"), "{turn:#}");
 }
 
-async fn contents_are_replaced_by_names_before_they_are_echoed(case: ProtocolCase) {
+async fn contents_are_replaced_by_references_before_the_echo(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut other = case.connect_to_session(&uris).await;
     let wish = with("read this", json!([embedded("note.txt", "text/plain", b"words")]));
@@ -67,7 +67,7 @@ async fn contents_are_replaced_by_names_before_they_are_echoed(case: ProtocolCas
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn what_was_attached_is_read_by_its_name(case: ProtocolCase) {
+async fn attached_contents_are_readable_by_reference(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let wish = with("read this", json!([embedded("note.txt", "text/plain", b"words")]));
     let (echo, _) = sent(&mut client, &uris.chat, wish).await;
@@ -81,20 +81,20 @@ fn resource(uri: &str) -> Value {
     json!({"type": "resource", "label": "file", "uri": uri})
 }
 
-async fn a_file_of_the_session_is_named_to_the_agent(case: ProtocolCase) {
+async fn file_of_the_session_is_passed_to_the_agent_by_path(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let file = case.write_file("main.rs", "fn main() {}");
     let (_, turn) = sent(&mut client, &uris.chat, with("look", json!([resource(&file)]))).await;
     assert!(markdown_text(&turn).contains("main.rs"), "{turn:#}");
 }
 
-async fn a_file_outside_is_refused(case: ProtocolCase) {
+async fn attached_file_outside_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let reason = client.dispatch_rejected(&uris.chat, with("look", json!([resource("file:///etc/passwd")]))).await;
     assert!(reason.contains("attachment_path_unsafe"), "{reason}");
 }
 
-async fn a_missing_file_is_refused(case: ProtocolCase) {
+async fn missing_attached_file_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let reason = client.dispatch_rejected(&uris.chat, with("look", json!([resource(&case.uri("missing"))]))).await;
     assert!(reason.contains("attachment_"), "{reason}");
@@ -102,7 +102,7 @@ async fn a_missing_file_is_refused(case: ProtocolCase) {
     assert!(reason.contains("attachment_artifact_missing"), "{reason}");
 }
 
-async fn broken_base64_is_refused(case: ProtocolCase) {
+async fn invalid_base64_attachment_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut bad = embedded("x.png", "image/png", b"");
     bad["data"] = json!("%%%");
@@ -110,7 +110,7 @@ async fn broken_base64_is_refused(case: ProtocolCase) {
     assert!(reason.contains("attachment_corrupt"), "{reason}");
 }
 
-async fn one_bad_file_refuses_all_and_the_mended_message_is_taken(case: ProtocolCase) {
+async fn one_invalid_file_rejects_the_message_and_the_corrected_one_is_accepted(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let good = embedded("good.txt", "text/plain", b"good");
     let bad = embedded("bad.bin", "application/octet-stream", &[0, 159, 146, 150]);
@@ -120,7 +120,7 @@ async fn one_bad_file_refuses_all_and_the_mended_message_is_taken(case: Protocol
     assert_eq!(turn["state"], "complete");
 }
 
-async fn an_unknown_kind_of_attachment_is_refused(case: ProtocolCase) {
+async fn unknown_attachment_type_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let strange = json!({"type": "fromTheFuture", "label": "x", "payload": [1]});
     client.dispatch_rejected(&uris.chat, with("look", json!([strange]))).await;
@@ -133,7 +133,7 @@ async fn asked(client: &mut RecordingClient) -> Value {
     client.wait_for(|message| message["method"] == "resourceRead").await
 }
 
-async fn a_client_s_own_file_is_asked_for(case: ProtocolCase) {
+async fn file_on_the_client_is_requested_from_it(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let uri = format!("vscode-agent-client://{}/file/-/notes.txt", client.id);
     let wish = with("look", json!([resource(&uri)]));
@@ -147,7 +147,7 @@ async fn a_client_s_own_file_is_asked_for(case: ProtocolCase) {
     assert!(answer.contains("mine alone"), "{answer}");
 }
 
-async fn a_client_that_refuses_its_file_is_told_so(case: ProtocolCase) {
+async fn refused_client_file_rejects_the_message_with_a_reason(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let uri = format!("vscode-agent-client://{}/file/-/notes.txt", client.id);
     let seq = client.dispatch(&uris.chat, with("look", json!([resource(&uri)]))).await;
@@ -158,14 +158,14 @@ async fn a_client_that_refuses_its_file_is_told_so(case: ProtocolCase) {
     assert!(reason.contains("attachment_"), "{reason}");
 }
 
-async fn a_simple_attachment_is_words(case: ProtocolCase) {
+async fn simple_attachment_is_plain_text(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let simple = json!({"type": "simple", "label": "selection", "modelRepresentation": "the chosen lines"});
     let (_, turn) = sent(&mut client, &uris.chat, with("look", json!([simple]))).await;
     assert!(markdown_text(&turn).contains("the chosen lines"), "{turn:#}");
 }
 
-async fn a_chat_that_is_not_there_is_refused(case: ProtocolCase) {
+async fn attachment_plan_for_an_unknown_chat_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let chat = |uri: &str| json!({"type": "chat", "label": "that chat", "resource": uri});
     client.dispatch_rejected(&uris.chat, with("look", json!([chat(&CaseUris::random().chat)]))).await;
@@ -174,7 +174,7 @@ async fn a_chat_that_is_not_there_is_refused(case: ProtocolCase) {
     client.dispatch_rejected(&uris.chat, with("look", json!([unknown]))).await;
 }
 
-async fn a_plan_keeps_nothing(case: ProtocolCase) {
+async fn attachment_plan_stores_nothing(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let attachments = json!([embedded("note.txt", "text/plain", b"words")]);
     let plan =
@@ -183,7 +183,7 @@ async fn a_plan_keeps_nothing(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]));
 }
 
-async fn a_plan_says_what_stands_in_the_way(case: ProtocolCase) {
+async fn attachment_plan_reports_problems(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let good = embedded("note.txt", "text/plain", b"words");
     let bad = embedded("data.bin", "application/octet-stream", &[0, 159, 146, 150]);
@@ -196,7 +196,7 @@ async fn a_plan_says_what_stands_in_the_way(case: ProtocolCase) {
     assert_eq!(client.call_error_code("hostler/planAttachments", nobody).await, -32001);
 }
 
-async fn what_follows_a_message_with_attachments_waits_behind_it(case: ProtocolCase) {
+async fn later_dispatches_wait_for_a_message_with_attachments(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let uri = format!("vscode-agent-client://{}/file/-/notes.txt", client.id);
     let first = client.dispatch(&uris.chat, with("look", json!([resource(&uri)]))).await;
@@ -210,7 +210,7 @@ async fn what_follows_a_message_with_attachments_waits_behind_it(case: ProtocolC
     assert!(first["serverSeq"].as_i64() < second["serverSeq"].as_i64());
 }
 
-async fn a_draft_may_hold_attachments(case: ProtocolCase) {
+async fn draft_may_have_attachments(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut draft = json!({"type": "chat/draftChanged", "draft": user_message("soon")});
     draft["draft"]["attachments"] = json!([embedded("note.txt", "text/plain", b"words")]);
@@ -222,14 +222,14 @@ async fn a_draft_may_hold_attachments(case: ProtocolCase) {
     assert!(markdown_text(&turn).contains("words"), "{turn:#}");
 }
 
-async fn a_message_of_attachments_alone_is_one(case: ProtocolCase) {
+async fn message_with_only_attachments_is_accepted(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let wish = with("", json!([embedded("note.txt", "text/plain", b"alone")]));
     let (_, turn) = sent(&mut client, &uris.chat, wish).await;
     assert_eq!(turn["state"], "complete");
 }
 
-async fn meta_of_an_attachment_comes_back(case: ProtocolCase) {
+async fn attachment_meta_is_preserved(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut note = embedded("note.txt", "text/plain", b"words");
     note["_meta"] = json!({"colour": "red"});
@@ -240,7 +240,7 @@ async fn meta_of_an_attachment_comes_back(case: ProtocolCase) {
     assert_eq!(attachment["_meta"]["hostler"]["decision"], "send", "{attachment:#}");
 }
 
-async fn a_queued_message_keeps_its_attachments(case: ProtocolCase) {
+async fn queued_message_keeps_its_attachments(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let first = client.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
     client.wait_for_action(&uris.chat, "chat/delta").await;

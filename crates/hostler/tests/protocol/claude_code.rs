@@ -3,19 +3,19 @@
 use super::harness::*;
 
 area! { HostFixture::with_claude("native", &[]);
-    thoughts_and_words_are_parts_of_their_own,
-    a_call_streams_runs_and_completes,
-    words_after_a_call_are_a_new_part,
-    a_call_is_asked_about_and_denied_in_words,
-    a_question_of_the_model_is_answered,
-    a_cancelled_answer_keeps_what_was_said,
-    a_failing_provider_is_a_resumable_error,
+    reasoning_and_text_are_separate_parts,
+    tool_call_streams_runs_and_completes,
+    text_after_a_call_is_a_new_part,
+    denied_call_passes_the_message_to_the_model,
+    model_question_is_answered,
+    cancelled_response_keeps_its_text,
+    provider_failure_is_a_resumable_error,
     usage_names_the_model,
     steering_reaches_the_model_in_the_turn,
-    a_chosen_model_is_asked,
+    chosen_model_is_requested,
 }
 
-async fn thoughts_and_words_are_parts_of_their_own(case: ProtocolCase) {
+async fn reasoning_and_text_are_separate_parts(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!think Let me see.\n!say Here it is.").await;
     let kinds: Vec<_> =
@@ -31,7 +31,7 @@ fn read(case: &ProtocolCase) -> String {
     format!("!tool Read {}", json!({"file_path": case.dir.join("file")}))
 }
 
-async fn a_call_streams_runs_and_completes(case: ProtocolCase) {
+async fn tool_call_streams_runs_and_completes(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     case.write_file("file", "contents of it");
     let turn = client.send_message(&uris.chat, &format!("{}\n!say done", read(&case))).await;
@@ -46,7 +46,7 @@ async fn a_call_streams_runs_and_completes(case: ProtocolCase) {
     assert_eq!(call["_meta"]["toolKind"], "read");
 }
 
-async fn words_after_a_call_are_a_new_part(case: ProtocolCase) {
+async fn text_after_a_call_is_a_new_part(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     case.write_file("file", "x");
     let turn = client.send_and_wait(&uris.chat, &format!("!say before\n{}\n!say after", read(&case))).await;
@@ -56,7 +56,7 @@ async fn words_after_a_call_are_a_new_part(case: ProtocolCase) {
     assert_ne!(parts[0]["id"], parts[2]["id"]);
 }
 
-async fn a_call_is_asked_about_and_denied_in_words(case: ProtocolCase) {
+async fn denied_call_passes_the_message_to_the_model(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let write = json!({"file_path": case.dir.join("made"), "content": "x"});
     let turn = client.send_message(&uris.chat, &format!("!tool Write {write}\n!say done")).await;
@@ -71,7 +71,7 @@ async fn a_call_is_asked_about_and_denied_in_words(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_question_of_the_model_is_answered(case: ProtocolCase) {
+async fn model_question_is_answered(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let option = |label: &str| json!({"label": label, "description": label});
     let questions = json!({"questions": [{"question": "Which?", "header": "Which", "multiSelect": false,
@@ -87,7 +87,7 @@ async fn a_question_of_the_model_is_answered(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_cancelled_answer_keeps_what_was_said(case: ProtocolCase) {
+async fn cancelled_response_keeps_its_text(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "!say said before\n!hang").await;
     let before =
@@ -102,7 +102,7 @@ async fn a_cancelled_answer_keeps_what_was_said(case: ProtocolCase) {
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "!say on").await), "on");
 }
 
-async fn a_failing_provider_is_a_resumable_error(case: ProtocolCase) {
+async fn provider_failure_is_a_resumable_error(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!error 400 Bad hay.").await;
     let part = turn["responseParts"].as_array().unwrap().last().unwrap();
@@ -139,7 +139,7 @@ async fn steering_reaches_the_model_in_the_turn(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await.get("steeringMessage"), None);
 }
 
-async fn a_chosen_model_is_asked(case: ProtocolCase) {
+async fn chosen_model_is_requested(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let models = client.subscribe(ROOT).await["agents"][0]["models"].clone();
     let model = models.as_array().unwrap().last().unwrap()["id"].clone();

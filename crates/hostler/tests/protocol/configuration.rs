@@ -3,26 +3,26 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    the_schema_is_an_object_with_defaults,
-    resolving_has_no_effect,
-    a_choice_is_in_the_values,
-    a_choice_that_cannot_be_is_invalid,
-    an_unknown_provider_has_no_configuration,
-    resolving_nothing_in_particular_works,
-    values_are_offered_by_their_beginning_and_middle,
-    values_of_an_unknown_property_are_none,
-    branches_are_offered_from_git,
-    a_session_holds_schema_and_values,
-    a_change_is_merged,
-    a_change_replaces_where_that_is_said,
-    null_clears_a_value,
-    a_value_outside_of_the_schema_is_refused,
-    a_key_that_is_no_session_s_is_refused_or_kept_out,
-    a_key_that_cannot_change_is_refused,
-    the_editor_s_words_and_ours_agree,
-    a_refused_change_changes_nothing_of_it,
-    a_change_reaches_everybody,
-    a_change_holds_while_a_turn_runs,
+    config_schema_is_an_object_with_defaults,
+    resolving_config_has_no_side_effects,
+    chosen_value_is_in_the_resolved_values,
+    invalid_choice_is_rejected,
+    config_of_an_unknown_provider_is_rejected,
+    config_resolves_without_values,
+    config_values_are_completed_by_prefix_and_substring,
+    unknown_config_property_has_no_completions,
+    branches_are_completed_from_git,
+    session_state_has_config_schema_and_values,
+    config_change_is_merged,
+    config_change_with_replace_replaces_all_values,
+    null_clears_a_config_value,
+    config_value_outside_the_schema_is_rejected,
+    non_session_config_key_is_rejected_or_ignored,
+    immutable_config_key_is_rejected,
+    editor_permission_values_match_ours,
+    rejected_config_change_changes_nothing,
+    config_change_reaches_all_clients,
+    config_change_applies_during_a_turn,
 }
 
 async fn resolved(client: &mut RecordingClient, params: Value) -> Value {
@@ -37,7 +37,7 @@ fn change(config: Value) -> Value {
     json!({"type": "session/configChanged", "config": config})
 }
 
-async fn the_schema_is_an_object_with_defaults(case: ProtocolCase) {
+async fn config_schema_is_an_object_with_defaults(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let answer = resolved(&mut client, json!({"provider": "claude", "workingDirectory": case.uri("")})).await;
     assert_eq!(answer["schema"]["type"], "object");
@@ -52,7 +52,7 @@ async fn the_schema_is_an_object_with_defaults(case: ProtocolCase) {
     assert_eq!(answer["values"]["permissionMode"], "default");
 }
 
-async fn resolving_has_no_effect(case: ProtocolCase) {
+async fn resolving_config_has_no_side_effects(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let before = client.subscribe(ROOT).await;
     for _ in 0..5 {
@@ -62,13 +62,13 @@ async fn resolving_has_no_effect(case: ProtocolCase) {
     assert_eq!(resolved(&mut client, json!({})).await["values"]["permissionMode"], "default");
 }
 
-async fn a_choice_is_in_the_values(case: ProtocolCase) {
+async fn chosen_value_is_in_the_resolved_values(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let answer = resolved(&mut client, json!({"config": {"permissionMode": "acceptEdits"}})).await;
     assert_eq!(answer["values"]["permissionMode"], "acceptEdits");
 }
 
-async fn a_choice_that_cannot_be_is_invalid(case: ProtocolCase) {
+async fn invalid_choice_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for config in [json!({"permissionMode": "x"}), json!({"permissionMode": []}), json!({"isolation": "worktree"})] {
         assert_eq!(client.call_error_code("resolveSessionConfig", json!({"config": config})).await, -32602, "{config}");
@@ -76,14 +76,14 @@ async fn a_choice_that_cannot_be_is_invalid(case: ProtocolCase) {
     assert_eq!(client.call_error_code("resolveSessionConfig", json!({"config": 7})).await, -32602);
 }
 
-async fn an_unknown_provider_has_no_configuration(case: ProtocolCase) {
+async fn config_of_an_unknown_provider_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     assert_eq!(client.call_error_code("resolveSessionConfig", json!({"provider": "codex"})).await, -32002);
     let params = json!({"provider": "codex", "property": "model"});
     assert_eq!(client.call_error_code("sessionConfigCompletions", params).await, -32002);
 }
 
-async fn resolving_nothing_in_particular_works(case: ProtocolCase) {
+async fn config_resolves_without_values(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let nowhere = json!({"workingDirectory": "file:///does/not/exist"});
     for params in [json!({}), json!({"channel": ROOT}), json!({"config": {}}), nowhere] {
@@ -99,7 +99,7 @@ async fn offered(client: &mut RecordingClient, property: &str, query: &str, dire
     items.iter().map(|item| item["value"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn values_are_offered_by_their_beginning_and_middle(case: ProtocolCase) {
+async fn config_values_are_completed_by_prefix_and_substring(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     assert_eq!(offered(&mut client, "permissionMode", "edits", "").await, ["acceptEdits"]);
     assert_eq!(offered(&mut client, "permissionMode", "EDITS", "").await, ["acceptEdits"]);
@@ -107,7 +107,7 @@ async fn values_are_offered_by_their_beginning_and_middle(case: ProtocolCase) {
     assert_eq!(offered(&mut client, "permissionMode", "zzz", "").await, [""; 0]);
 }
 
-async fn values_of_an_unknown_property_are_none(case: ProtocolCase) {
+async fn unknown_config_property_has_no_completions(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     assert_eq!(offered(&mut client, "nonsense", "", "").await, [""; 0]);
     assert_eq!(client.call_error_code("sessionConfigCompletions", json!({"provider": "claude"})).await, -32602);
@@ -120,7 +120,7 @@ fn git(case: &ProtocolCase, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-async fn branches_are_offered_from_git(case: ProtocolCase) {
+async fn branches_are_completed_from_git(case: ProtocolCase) {
     git(&case, &["init", "--quiet", "--initial-branch=main"]);
     git(&case, &["commit", "--quiet", "--allow-empty", "--message=first"]);
     git(&case, &["branch", "feature/login"]);
@@ -131,14 +131,14 @@ async fn branches_are_offered_from_git(case: ProtocolCase) {
     assert_eq!((&answer["values"]["branch"], &answer["values"]["isolation"]), (&json!("main"), &json!("folder")));
 }
 
-async fn a_session_holds_schema_and_values(case: ProtocolCase) {
+async fn session_state_has_config_schema_and_values(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let state = client.subscribe(&uris.session).await;
     assert_eq!(state["config"]["schema"]["type"], "object");
     assert_eq!(state["config"]["values"]["permissionMode"], "default");
 }
 
-async fn a_change_is_merged(case: ProtocolCase) {
+async fn config_change_is_merged(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, change(json!({"effort": "low"}))).await;
     client.dispatch_accepted(&uris.session, change(json!({"permissionMode": "plan"}))).await;
@@ -147,7 +147,7 @@ async fn a_change_is_merged(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_change_replaces_where_that_is_said(case: ProtocolCase) {
+async fn config_change_with_replace_replaces_all_values(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, change(json!({"effort": "low", "permissionMode": "plan"}))).await;
     let replace =
@@ -160,7 +160,7 @@ async fn a_change_replaces_where_that_is_said(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn null_clears_a_value(case: ProtocolCase) {
+async fn null_clears_a_config_value(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, change(json!({"effort": "low"}))).await;
     client.dispatch_accepted(&uris.session, change(json!({"effort": null}))).await;
@@ -176,7 +176,7 @@ async fn unchanged(case: &ProtocolCase, bad: &[Value]) {
     assert_eq!(client.subscribe(&uris.session).await, before);
 }
 
-async fn a_value_outside_of_the_schema_is_refused(case: ProtocolCase) {
+async fn config_value_outside_the_schema_is_rejected(case: ProtocolCase) {
     let bad = [
         json!({"permissionMode": "nonsense"}),
         json!({"permissionMode": 7}),
@@ -188,15 +188,15 @@ async fn a_value_outside_of_the_schema_is_refused(case: ProtocolCase) {
     unchanged(&case, &bad).await;
 }
 
-async fn a_key_that_is_no_session_s_is_refused_or_kept_out(case: ProtocolCase) {
+async fn non_session_config_key_is_rejected_or_ignored(case: ProtocolCase) {
     unchanged(&case, &[json!({"unheardOf": true}), json!({"": 1})]).await;
 }
 
-async fn a_key_that_cannot_change_is_refused(case: ProtocolCase) {
+async fn immutable_config_key_is_rejected(case: ProtocolCase) {
     unchanged(&case, &[json!({"isolation": "worktree"}), json!({"isolation": null, "branch": "x"})]).await;
 }
 
-async fn the_editor_s_words_and_ours_agree(case: ProtocolCase) {
+async fn editor_permission_values_match_ours(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for (config, expected) in [
         (json!({"autoApprove": "assisted"}), ["acceptEdits", "interactive", "assisted"]),
@@ -212,13 +212,13 @@ async fn the_editor_s_words_and_ours_agree(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_refused_change_changes_nothing_of_it(case: ProtocolCase) {
+async fn rejected_config_change_changes_nothing(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_rejected(&uris.session, change(json!({"effort": "low", "permissionMode": "nonsense"}))).await;
     assert_ne!(values(&mut client, &uris.session).await["effort"], "low", "all or nothing");
 }
 
-async fn a_change_reaches_everybody(case: ProtocolCase) {
+async fn config_change_reaches_all_clients(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut other = case.connect_to_session(&uris).await;
     client.dispatch_accepted(&uris.session, change(json!({"permissionMode": "plan"}))).await;
@@ -226,7 +226,7 @@ async fn a_change_reaches_everybody(case: ProtocolCase) {
     other.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_change_holds_while_a_turn_runs(case: ProtocolCase) {
+async fn config_change_applies_during_a_turn(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;

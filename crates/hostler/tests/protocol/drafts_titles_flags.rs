@@ -3,31 +3,31 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_draft_is_kept_and_shared,
-    a_draft_is_cleared_by_leaving_it_out,
-    a_draft_holds_what_a_message_holds,
-    a_draft_outlives_turns,
-    a_huge_draft_is_refused,
-    a_title_is_everybody_s,
-    a_title_of_the_chat_is_the_chat_s_alone,
-    an_empty_title_is_refused,
-    an_overlong_title_is_refused,
-    a_title_that_is_no_text_is_refused,
-    a_session_is_read_and_unread,
-    a_session_is_archived_and_taken_back,
-    a_chat_is_read_and_unread,
-    a_chat_is_archived_and_taken_back,
-    marks_do_not_touch_what_is_going_on,
-    a_mark_that_is_no_truth_value_is_refused,
-    a_mark_that_is_set_already_is_answered,
-    unknown_bits_of_a_status_are_not_made_up,
+    draft_is_stored_and_shared,
+    absent_draft_clears_it,
+    draft_has_all_fields_of_a_message,
+    draft_survives_turns,
+    huge_draft_is_rejected,
+    session_title_is_shared,
+    chat_title_is_separate_from_the_session_title,
+    empty_title_is_rejected,
+    overlong_title_is_rejected,
+    non_text_title_is_rejected,
+    session_is_marked_read_and_unread,
+    session_is_archived_and_unarchived,
+    chat_is_marked_read_and_unread,
+    chat_is_archived_and_unarchived,
+    flags_do_not_change_the_status,
+    non_boolean_flag_is_rejected,
+    unchanged_flag_is_echoed,
+    status_has_no_unknown_bits,
 }
 
 fn draft(text: &str) -> Value {
     json!({"type": "chat/draftChanged", "draft": user_message(text)})
 }
 
-async fn a_draft_is_kept_and_shared(case: ProtocolCase) {
+async fn draft_is_stored_and_shared(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut other = case.connect_to_session(&uris).await;
     client.dispatch_accepted(&uris.chat, draft("half a thou")).await;
@@ -36,7 +36,7 @@ async fn a_draft_is_kept_and_shared(case: ProtocolCase) {
     assert_eq!(other.subscribe(&uris.chat).await["draft"]["text"], "half a thou");
 }
 
-async fn a_draft_is_cleared_by_leaving_it_out(case: ProtocolCase) {
+async fn absent_draft_clears_it(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.chat, draft("x")).await;
     client.dispatch_accepted(&uris.chat, json!({"type": "chat/draftChanged"})).await;
@@ -44,7 +44,7 @@ async fn a_draft_is_cleared_by_leaving_it_out(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_draft_holds_what_a_message_holds(case: ProtocolCase) {
+async fn draft_has_all_fields_of_a_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut wish = draft("with model");
     wish["draft"]["model"] = json!({"id": "some-model", "config": {"effort": "low"}});
@@ -53,14 +53,14 @@ async fn a_draft_holds_what_a_message_holds(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["draft"], wish["draft"]);
 }
 
-async fn a_draft_outlives_turns(case: ProtocolCase) {
+async fn draft_survives_turns(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.chat, draft("for later")).await;
     client.send_and_wait(&uris.chat, "now").await;
     assert_eq!(client.subscribe(&uris.chat).await["draft"]["text"], "for later");
 }
 
-async fn a_huge_draft_is_refused(case: ProtocolCase) {
+async fn huge_draft_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_rejected(&uris.chat, draft(&"x".repeat(1_048_577))).await;
     assert_eq!(client.subscribe(&uris.chat).await.get("draft"), None);
@@ -70,7 +70,7 @@ fn title(title: &Value) -> Value {
     json!({"type": "session/titleChanged", "title": title})
 }
 
-async fn a_title_is_everybody_s(case: ProtocolCase) {
+async fn session_title_is_shared(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut other = case.connect_to_session(&uris).await;
     client.dispatch_accepted(&uris.session, title(&json!("Ours"))).await;
@@ -78,7 +78,7 @@ async fn a_title_is_everybody_s(case: ProtocolCase) {
     other.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_title_of_the_chat_is_the_chat_s_alone(case: ProtocolCase) {
+async fn chat_title_is_separate_from_the_session_title(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.chat, title(&json!("By the chat"))).await;
     let state = client.subscribe(&uris.session).await;
@@ -97,15 +97,15 @@ async fn refused_titles(case: &ProtocolCase, titles: &[Value]) {
     assert_eq!(client.subscribe(&uris.session).await["title"], before["title"]);
 }
 
-async fn an_empty_title_is_refused(case: ProtocolCase) {
+async fn empty_title_is_rejected(case: ProtocolCase) {
     refused_titles(&case, &[json!("")]).await;
 }
 
-async fn an_overlong_title_is_refused(case: ProtocolCase) {
+async fn overlong_title_is_rejected(case: ProtocolCase) {
     refused_titles(&case, &[json!("x".repeat(1001)), json!("ü".repeat(501))]).await;
 }
 
-async fn a_title_that_is_no_text_is_refused(case: ProtocolCase) {
+async fn non_text_title_is_rejected(case: ProtocolCase) {
     refused_titles(&case, &[json!(7), json!(null), json!(["x"]), json!({"markdown": "x"})]).await;
 }
 
@@ -125,23 +125,23 @@ async fn marked(case: &ProtocolCase, on_chat: bool, action: &str, key: &str, bit
     }
 }
 
-async fn a_session_is_read_and_unread(case: ProtocolCase) {
+async fn session_is_marked_read_and_unread(case: ProtocolCase) {
     marked(&case, false, "session/isReadChanged", "isRead", 32).await;
 }
 
-async fn a_session_is_archived_and_taken_back(case: ProtocolCase) {
+async fn session_is_archived_and_unarchived(case: ProtocolCase) {
     marked(&case, false, "session/isArchivedChanged", "isArchived", 64).await;
 }
 
-async fn a_chat_is_read_and_unread(case: ProtocolCase) {
+async fn chat_is_marked_read_and_unread(case: ProtocolCase) {
     marked(&case, true, "chat/isReadChanged", "isRead", 32).await;
 }
 
-async fn a_chat_is_archived_and_taken_back(case: ProtocolCase) {
+async fn chat_is_archived_and_unarchived(case: ProtocolCase) {
     marked(&case, true, "chat/isArchivedChanged", "isArchived", 64).await;
 }
 
-async fn marks_do_not_touch_what_is_going_on(case: ProtocolCase) {
+async fn flags_do_not_change_the_status(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -156,7 +156,7 @@ async fn marks_do_not_touch_what_is_going_on(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["status"].as_u64().unwrap() & 65, 65, "idle, and still archived");
 }
 
-async fn a_mark_that_is_no_truth_value_is_refused(case: ProtocolCase) {
+async fn non_boolean_flag_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     for value in [json!(1), json!("true"), json!(null)] {
         client.dispatch_rejected(&uris.session, json!({"type": "session/isReadChanged", "isRead": value})).await;
@@ -165,14 +165,14 @@ async fn a_mark_that_is_no_truth_value_is_refused(case: ProtocolCase) {
     client.dispatch_rejected(&uris.session, json!({"type": "session/isArchivedChanged"})).await;
 }
 
-async fn a_mark_that_is_set_already_is_answered(case: ProtocolCase) {
+async fn unchanged_flag_is_echoed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     for _ in 0..3 {
         client.dispatch_accepted(&uris.session, json!({"type": "session/isArchivedChanged", "isArchived": true})).await;
     }
 }
 
-async fn unknown_bits_of_a_status_are_not_made_up(case: ProtocolCase) {
+async fn status_has_no_unknown_bits(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     for channel in [&uris.session, &uris.chat] {
         let status = client.subscribe(channel).await["status"].as_u64().unwrap();

@@ -3,21 +3,21 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_watch_has_a_channel_and_a_state,
-    a_change_of_a_child_is_told,
-    each_kind_of_change_has_its_name,
-    deeper_changes_are_told_where_that_is_wanted,
-    patterns_say_what_is_told,
-    a_single_file_is_watched,
-    the_same_watch_is_one_channel,
-    everybody_who_subscribes_hears_it,
-    after_unsubscribe_nothing_is_told,
-    a_missing_root_is_32008,
+    watch_has_a_channel_and_a_state,
+    child_change_is_reported,
+    each_change_type_is_reported,
+    recursive_watch_reports_deeper_changes,
+    watch_patterns_filter_changes,
+    single_file_is_watched,
+    equal_watches_share_a_channel,
+    all_subscribers_of_a_watch_receive_changes,
+    watch_is_silent_after_unsubscribe,
+    watch_of_a_missing_root_is_32008,
     malformed_watches_are_invalid,
-    nobody_can_say_what_a_watch_says,
-    an_unknown_watch_is_not_there,
-    what_clients_write_is_told,
-    a_watch_is_taken_up_again_after_a_cut,
+    clients_cannot_dispatch_watch_changes,
+    unknown_watch_is_not_found,
+    client_writes_are_reported,
+    watch_continues_after_a_reconnect,
 }
 
 async fn watch(client: &mut RecordingClient, params: Value) -> String {
@@ -54,19 +54,19 @@ async fn told(client: &mut RecordingClient, channel: &str, last: &str) -> Vec<(S
     }
 }
 
-async fn a_watch_has_a_channel_and_a_state(case: ProtocolCase) {
+async fn watch_has_a_channel_and_a_state(case: ProtocolCase) {
     let (mut client, channel) = watching(&case, json!({})).await;
     let state = client.call_ok("subscribe", json!({"channel": channel})).await["snapshot"]["state"].take();
     assert_eq!(state, json!({"root": case.uri("").trim_end_matches('/'), "recursive": false}));
 }
 
-async fn a_change_of_a_child_is_told(case: ProtocolCase) {
+async fn child_change_is_reported(case: ProtocolCase) {
     let (mut client, channel) = watching(&case, json!({})).await;
     let file = case.write_file("file", "x");
     assert_eq!(told(&mut client, &channel, &file).await, [(file, "added".to_owned())]);
 }
 
-async fn each_kind_of_change_has_its_name(case: ProtocolCase) {
+async fn each_change_type_is_reported(case: ProtocolCase) {
     let (old, gone) = (case.write_file("old", "x"), case.write_file("gone", "x"));
     let (mut client, channel) = watching(&case, json!({})).await;
     case.write_file("old", "yy");
@@ -78,7 +78,7 @@ async fn each_kind_of_change_has_its_name(case: ProtocolCase) {
     }
 }
 
-async fn deeper_changes_are_told_where_that_is_wanted(case: ProtocolCase) {
+async fn recursive_watch_reports_deeper_changes(case: ProtocolCase) {
     std::fs::create_dir(case.dir.join("sub")).unwrap();
     let (mut flat, shallow) = watching(&case, json!({})).await;
     let (mut deep, all) = watching(&case, json!({"recursive": true})).await;
@@ -87,7 +87,7 @@ async fn deeper_changes_are_told_where_that_is_wanted(case: ProtocolCase) {
     assert!(!told(&mut flat, &shallow, &last).await.iter().any(|(uri, _)| *uri == inner));
 }
 
-async fn patterns_say_what_is_told(case: ProtocolCase) {
+async fn watch_patterns_filter_changes(case: ProtocolCase) {
     let more = json!({"recursive": true, "includes": {"items": ["**/*.rs"]}, "excludes": {"items": ["**/out/**"]}});
     std::fs::create_dir(case.dir.join("out")).unwrap();
     let (mut client, channel) = watching(&case, more).await;
@@ -98,7 +98,7 @@ async fn patterns_say_what_is_told(case: ProtocolCase) {
     assert!(told.iter().all(|(uri, _)| *uri == last), "{told:?}");
 }
 
-async fn a_single_file_is_watched(case: ProtocolCase) {
+async fn single_file_is_watched(case: ProtocolCase) {
     let (mut client, _) = case.connect_with_session().await;
     let file = case.write_file("file", "x");
     let channel = watch(&mut client, json!({"uri": file})).await;
@@ -109,7 +109,7 @@ async fn a_single_file_is_watched(case: ProtocolCase) {
     assert_eq!(told, [(file, "updated".to_owned())]);
 }
 
-async fn the_same_watch_is_one_channel(case: ProtocolCase) {
+async fn equal_watches_share_a_channel(case: ProtocolCase) {
     let (mut client, channel) = watching(&case, json!({})).await;
     let uri = case.uri("").trim_end_matches('/').to_owned();
     assert_eq!(watch(&mut client, json!({"uri": uri, "recursive": false})).await, channel);
@@ -117,7 +117,7 @@ async fn the_same_watch_is_one_channel(case: ProtocolCase) {
     assert_eq!(watch(&mut case.connect_client().await, json!({"uri": uri})).await, channel);
 }
 
-async fn everybody_who_subscribes_hears_it(case: ProtocolCase) {
+async fn all_subscribers_of_a_watch_receive_changes(case: ProtocolCase) {
     let (mut one, channel) = watching(&case, json!({})).await;
     let mut two = case.connect_client().await;
     two.call_ok("subscribe", json!({"channel": channel})).await;
@@ -126,7 +126,7 @@ async fn everybody_who_subscribes_hears_it(case: ProtocolCase) {
     told(&mut two, &channel, &file).await;
 }
 
-async fn after_unsubscribe_nothing_is_told(case: ProtocolCase) {
+async fn watch_is_silent_after_unsubscribe(case: ProtocolCase) {
     let (mut one, channel) = watching(&case, json!({})).await;
     let mut two = case.connect_client().await;
     two.call_ok("subscribe", json!({"channel": channel})).await;
@@ -138,7 +138,7 @@ async fn after_unsubscribe_nothing_is_told(case: ProtocolCase) {
     assert_eq!(two.received_envelopes(&channel), [] as [Value; 0]);
 }
 
-async fn a_missing_root_is_32008(case: ProtocolCase) {
+async fn watch_of_a_missing_root_is_32008(case: ProtocolCase) {
     let (mut client, _) = case.connect_with_session().await;
     assert_eq!(client.call_error_code("createResourceWatch", json!({"uri": case.uri("missing")})).await, -32008);
 }
@@ -156,7 +156,7 @@ async fn malformed_watches_are_invalid(case: ProtocolCase) {
     }
 }
 
-async fn nobody_can_say_what_a_watch_says(case: ProtocolCase) {
+async fn clients_cannot_dispatch_watch_changes(case: ProtocolCase) {
     let (mut client, channel) = watching(&case, json!({})).await;
     let forged =
         json!({"type": "resourceWatch/changed", "changes": {"items": [{"uri": "file:///x", "type": "added"}]}});
@@ -168,13 +168,13 @@ async fn nobody_can_say_what_a_watch_says(case: ProtocolCase) {
     assert!(echo.is_none_or(|echo| echo["params"].get("rejectionReason").is_some()), "{echo:?}");
 }
 
-async fn an_unknown_watch_is_not_there(case: ProtocolCase) {
+async fn unknown_watch_is_not_found(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let code = client.call_error_code("subscribe", json!({"channel": "ahp-resource-watch:/unknown"})).await;
     assert!([-32001, -32008].contains(&code), "{code}");
 }
 
-async fn what_clients_write_is_told(case: ProtocolCase) {
+async fn client_writes_are_reported(case: ProtocolCase) {
     let (mut client, channel) = watching(&case, json!({})).await;
     let params = json!({"uri": case.uri("file"), "data": "x", "encoding": "utf-8"});
     client.call_ok("resourceWrite", params).await;
@@ -182,7 +182,7 @@ async fn what_clients_write_is_told(case: ProtocolCase) {
     assert_eq!(told, [(case.uri("file"), "added".to_owned())], "once, and by its own name");
 }
 
-async fn a_watch_is_taken_up_again_after_a_cut(case: ProtocolCase) {
+async fn watch_continues_after_a_reconnect(case: ProtocolCase) {
     let (one, channel) = watching(&case, json!({})).await;
     let mut keeper = case.connect_client().await;
     keeper.call_ok("subscribe", json!({"channel": channel})).await;

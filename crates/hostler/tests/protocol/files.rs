@@ -8,59 +8,59 @@ use super::harness::*;
 area! { HostFixture::with_fake_agent();
     text_is_read_as_text,
     bytes_are_read_as_base64,
-    text_is_read_as_base64_where_that_is_wanted,
-    an_empty_file_is_read,
-    a_missing_file_is_32008,
-    a_directory_is_not_read,
-    a_directory_is_listed,
-    a_file_is_not_listed,
-    an_empty_directory_is_listed,
-    a_file_is_resolved_with_size_times_and_etag,
-    a_link_is_resolved_to_what_it_leads_to,
-    a_link_itself_is_looked_at,
-    an_etag_changes_with_the_file,
-    a_file_is_written_and_replaced,
+    text_is_read_as_base64_on_request,
+    empty_file_is_read,
+    missing_file_is_32008,
+    reading_a_directory_is_rejected,
+    directory_is_listed,
+    listing_a_file_is_rejected,
+    empty_directory_is_listed,
+    file_is_resolved_with_size_times_and_etag,
+    link_is_resolved_to_its_target,
+    link_itself_is_resolved_on_request,
+    etag_changes_with_the_file,
+    file_is_written_and_replaced,
     base64_is_written_as_bytes,
-    a_position_truncates_there,
-    an_append_counts_back_from_the_end,
-    an_append_far_back_goes_before_all,
-    an_insert_goes_where_it_is_said,
-    an_insert_beyond_the_end_appends,
-    a_truncation_beyond_the_end_appends,
-    positions_are_bytes,
-    a_negative_position_is_invalid,
-    an_unknown_mode_is_invalid,
-    a_missing_encoding_is_invalid,
-    broken_base64_is_invalid,
-    create_only_makes_and_never_replaces,
-    create_only_has_one_winner,
-    an_etag_that_fits_lets_write,
-    an_etag_that_does_not_fit_is_32011,
-    an_etag_has_one_winner,
-    a_missing_parent_is_32008,
-    a_directory_is_not_written,
-    directories_are_made_with_their_parents,
-    making_a_directory_twice_is_no_error,
-    a_directory_over_a_file_is_32010,
-    a_file_is_copied,
-    a_tree_is_copied,
-    a_copy_replaces_unless_told_otherwise,
-    a_file_is_moved,
-    a_tree_is_moved,
-    nothing_is_moved_into_itself,
-    a_missing_source_is_32008,
-    a_file_is_removed,
-    a_full_directory_is_removed_only_as_a_whole,
-    what_was_granted_by_nobody_is_32009,
-    a_refusal_says_what_to_ask_for,
-    asking_for_more_is_refused_by_default,
-    dots_and_links_lead_nowhere,
-    the_host_s_own_files_are_out_of_reach,
-    what_is_no_file_is_refused,
-    uris_of_no_file_of_this_machine_are_invalid,
-    a_disposed_session_s_files_are_out_of_reach,
-    files_of_one_session_are_seen_by_all_clients,
-    a_session_s_own_directory_is_not_removed,
+    truncate_mode_truncates_at_the_position,
+    append_position_counts_from_the_end,
+    append_before_the_start_prepends,
+    insert_mode_inserts_at_the_position,
+    insert_beyond_the_end_appends,
+    truncation_beyond_the_end_appends,
+    write_positions_are_bytes,
+    negative_position_is_invalid,
+    unknown_write_mode_is_invalid,
+    missing_encoding_is_invalid,
+    invalid_base64_write_is_invalid,
+    create_only_creates_and_never_replaces,
+    concurrent_create_only_has_one_winner,
+    matching_etag_allows_the_write,
+    stale_etag_is_32011,
+    concurrent_etag_writes_have_one_winner,
+    missing_parent_is_32008,
+    writing_to_a_directory_is_rejected,
+    directories_are_created_with_their_parents,
+    creating_an_existing_directory_succeeds,
+    directory_over_a_file_is_32010,
+    file_is_copied,
+    tree_is_copied,
+    copy_replaces_by_default,
+    file_is_moved,
+    tree_is_moved,
+    move_into_itself_is_rejected,
+    missing_source_is_32008,
+    file_is_removed,
+    non_empty_directory_needs_recursive_delete,
+    path_without_a_grant_is_32009,
+    permission_error_names_the_required_grant,
+    grant_requests_are_refused_by_default,
+    dots_and_links_do_not_escape,
+    host_files_are_out_of_reach,
+    special_files_are_rejected,
+    non_local_file_uris_are_invalid,
+    files_of_a_disposed_session_are_out_of_reach,
+    session_files_are_reachable_for_all_clients,
+    session_directory_cannot_be_removed,
     concurrent_writes_leave_one_whole_file,
 }
 
@@ -98,32 +98,32 @@ async fn bytes_are_read_as_base64(case: ProtocolCase) {
     }
 }
 
-async fn text_is_read_as_base64_where_that_is_wanted(case: ProtocolCase) {
+async fn text_is_read_as_base64_on_request(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "words");
     let read = client.call_ok("resourceRead", with(at(&case, "file"), json!({"encoding": "base64"}))).await;
     assert_eq!(read["data"], STANDARD.encode("words"));
 }
 
-async fn an_empty_file_is_read(case: ProtocolCase) {
+async fn empty_file_is_read(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "");
     assert_eq!(client.call_ok("resourceRead", at(&case, "file")).await["data"], "");
 }
 
-async fn a_missing_file_is_32008(case: ProtocolCase) {
+async fn missing_file_is_32008(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for method in ["resourceRead", "resourceList", "resourceResolve", "resourceDelete"] {
         assert_eq!(client.call_error_code(method, at(&case, "missing")).await, -32008, "{method}");
     }
 }
 
-async fn a_directory_is_not_read(case: ProtocolCase) {
+async fn reading_a_directory_is_rejected(case: ProtocolCase) {
     let mut client = desk(&case).await;
     assert_eq!(client.call_error_code("resourceRead", at(&case, "")).await, -32008);
 }
 
-async fn a_directory_is_listed(case: ProtocolCase) {
+async fn directory_is_listed(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("b", "");
     std::fs::create_dir(case.dir.join("a")).unwrap();
@@ -131,18 +131,18 @@ async fn a_directory_is_listed(case: ProtocolCase) {
     assert_eq!(list, json!({"entries": [{"name": "a", "type": "directory"}, {"name": "b", "type": "file"}]}));
 }
 
-async fn a_file_is_not_listed(case: ProtocolCase) {
+async fn listing_a_file_is_rejected(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "");
     assert_eq!(client.call_error_code("resourceList", at(&case, "file")).await, -32008);
 }
 
-async fn an_empty_directory_is_listed(case: ProtocolCase) {
+async fn empty_directory_is_listed(case: ProtocolCase) {
     let mut client = desk(&case).await;
     assert_eq!(client.call_ok("resourceList", at(&case, "")).await, json!({"entries": []}));
 }
 
-async fn a_file_is_resolved_with_size_times_and_etag(case: ProtocolCase) {
+async fn file_is_resolved_with_size_times_and_etag(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "12345");
     let facts = client.call_ok("resourceResolve", at(&case, "file")).await;
@@ -152,7 +152,7 @@ async fn a_file_is_resolved_with_size_times_and_etag(case: ProtocolCase) {
     assert_eq!(client.call_ok("resourceResolve", at(&case, "")).await["type"], "directory");
 }
 
-async fn a_link_is_resolved_to_what_it_leads_to(case: ProtocolCase) {
+async fn link_is_resolved_to_its_target(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "12345");
     std::os::unix::fs::symlink("file", case.dir.join("link")).unwrap();
@@ -160,7 +160,7 @@ async fn a_link_is_resolved_to_what_it_leads_to(case: ProtocolCase) {
     assert_eq!((&facts["type"], &facts["uri"]), (&json!("file"), &json!(case.uri("file"))));
 }
 
-async fn a_link_itself_is_looked_at(case: ProtocolCase) {
+async fn link_itself_is_resolved_on_request(case: ProtocolCase) {
     let mut client = desk(&case).await;
     std::os::unix::fs::symlink("nowhere", case.dir.join("link")).unwrap();
     let facts = client.call_ok("resourceResolve", with(at(&case, "link"), json!({"followSymlinks": false}))).await;
@@ -172,7 +172,7 @@ async fn etag(client: &mut RecordingClient, case: &ProtocolCase, name: &str) -> 
     client.call_ok("resourceResolve", at(case, name)).await["etag"].take()
 }
 
-async fn an_etag_changes_with_the_file(case: ProtocolCase) {
+async fn etag_changes_with_the_file(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "one");
     let before = etag(&mut client, &case, "file").await;
@@ -181,7 +181,7 @@ async fn an_etag_changes_with_the_file(case: ProtocolCase) {
     assert_ne!(etag(&mut client, &case, "file").await, before);
 }
 
-async fn a_file_is_written_and_replaced(case: ProtocolCase) {
+async fn file_is_written_and_replaced(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for text in ["long words", "short", ""] {
         assert_eq!(client.call_ok("resourceWrite", put(&case, "file", text, json!({}))).await, json!({}));
@@ -208,36 +208,36 @@ async fn written(case: &ProtocolCase, before: &str, data: &str, mode: &str, posi
     case.read_file("file")
 }
 
-async fn a_position_truncates_there(case: ProtocolCase) {
+async fn truncate_mode_truncates_at_the_position(case: ProtocolCase) {
     assert_eq!(written(&case, "abcdef", "X", "truncate", Some(2)).await, "abX");
     assert_eq!(written(&case, "abcdef", "X", "truncate", Some(0)).await, "X");
     assert_eq!(written(&case, "abcdef", "X", "truncate", None).await, "X");
 }
 
-async fn an_append_counts_back_from_the_end(case: ProtocolCase) {
+async fn append_position_counts_from_the_end(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "append", None).await, "abcX");
     assert_eq!(written(&case, "abc", "X", "append", Some(0)).await, "abcX");
     assert_eq!(written(&case, "abc", "X", "append", Some(1)).await, "abXc");
 }
 
-async fn an_append_far_back_goes_before_all(case: ProtocolCase) {
+async fn append_before_the_start_prepends(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "append", Some(99)).await, "Xabc");
 }
 
-async fn an_insert_goes_where_it_is_said(case: ProtocolCase) {
+async fn insert_mode_inserts_at_the_position(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "insert", Some(1)).await, "aXbc");
     assert_eq!(written(&case, "abc", "X", "insert", Some(0)).await, "Xabc");
 }
 
-async fn an_insert_beyond_the_end_appends(case: ProtocolCase) {
+async fn insert_beyond_the_end_appends(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "insert", Some(99)).await, "abcX");
 }
 
-async fn a_truncation_beyond_the_end_appends(case: ProtocolCase) {
+async fn truncation_beyond_the_end_appends(case: ProtocolCase) {
     assert_eq!(written(&case, "abc", "X", "truncate", Some(99)).await, "abcX");
 }
 
-async fn positions_are_bytes(case: ProtocolCase) {
+async fn write_positions_are_bytes(case: ProtocolCase) {
     assert_eq!(written(&case, "üb", "X", "insert", Some(2)).await, "üXb");
 }
 
@@ -249,26 +249,26 @@ async fn unwritten(case: &ProtocolCase, more: Value) -> i64 {
     code
 }
 
-async fn a_negative_position_is_invalid(case: ProtocolCase) {
+async fn negative_position_is_invalid(case: ProtocolCase) {
     assert_eq!(unwritten(&case, json!({"data": "x", "encoding": "utf-8", "position": -1})).await, -32602);
 }
 
-async fn an_unknown_mode_is_invalid(case: ProtocolCase) {
+async fn unknown_write_mode_is_invalid(case: ProtocolCase) {
     assert_eq!(unwritten(&case, json!({"data": "x", "encoding": "utf-8", "mode": "sideways"})).await, -32602);
 }
 
-async fn a_missing_encoding_is_invalid(case: ProtocolCase) {
+async fn missing_encoding_is_invalid(case: ProtocolCase) {
     assert_eq!(unwritten(&case, json!({"data": "x"})).await, -32602);
     assert_eq!(unwritten(&case, json!({"encoding": "utf-8"})).await, -32602);
 }
 
-async fn broken_base64_is_invalid(case: ProtocolCase) {
+async fn invalid_base64_write_is_invalid(case: ProtocolCase) {
     for data in ["%", "YQ", "a b c"] {
         assert_eq!(unwritten(&case, json!({"data": data, "encoding": "base64"})).await, -32602, "{data}");
     }
 }
 
-async fn create_only_makes_and_never_replaces(case: ProtocolCase) {
+async fn create_only_creates_and_never_replaces(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let wish = |text: &str| put(&case, "file", text, json!({"createOnly": true}));
     client.call_ok("resourceWrite", wish("one")).await;
@@ -294,13 +294,13 @@ async fn contest(case: &ProtocolCase, params: impl Fn(usize) -> Value) -> (usize
     (won, codes)
 }
 
-async fn create_only_has_one_winner(case: ProtocolCase) {
+async fn concurrent_create_only_has_one_winner(case: ProtocolCase) {
     let _client = desk(&case).await;
     let wish = |number: usize| put(&case, "file", &number.to_string(), json!({"createOnly": true}));
     assert_eq!(contest(&case, wish).await, (1, vec![-32010; 9]));
 }
 
-async fn an_etag_that_fits_lets_write(case: ProtocolCase) {
+async fn matching_etag_allows_the_write(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "one");
     let etag = etag(&mut client, &case, "file").await;
@@ -308,11 +308,11 @@ async fn an_etag_that_fits_lets_write(case: ProtocolCase) {
     assert_eq!(case.read_file("file"), "two");
 }
 
-async fn an_etag_that_does_not_fit_is_32011(case: ProtocolCase) {
+async fn stale_etag_is_32011(case: ProtocolCase) {
     assert_eq!(unwritten(&case, json!({"data": "x", "encoding": "utf-8", "ifMatch": "stale"})).await, -32011);
 }
 
-async fn an_etag_has_one_winner(case: ProtocolCase) {
+async fn concurrent_etag_writes_have_one_winner(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "before");
     let etag = etag(&mut client, &case, "file").await;
@@ -320,31 +320,31 @@ async fn an_etag_has_one_winner(case: ProtocolCase) {
     assert_eq!(contest(&case, wish).await, (1, vec![-32011; 9]));
 }
 
-async fn a_missing_parent_is_32008(case: ProtocolCase) {
+async fn missing_parent_is_32008(case: ProtocolCase) {
     let mut client = desk(&case).await;
     assert_eq!(client.call_error_code("resourceWrite", put(&case, "no/such/file", "x", json!({}))).await, -32008);
 }
 
-async fn a_directory_is_not_written(case: ProtocolCase) {
+async fn writing_to_a_directory_is_rejected(case: ProtocolCase) {
     let mut client = desk(&case).await;
     std::fs::create_dir(case.dir.join("sub")).unwrap();
     assert_eq!(client.call_error_code("resourceWrite", put(&case, "sub", "x", json!({}))).await, -32010);
 }
 
-async fn directories_are_made_with_their_parents(case: ProtocolCase) {
+async fn directories_are_created_with_their_parents(case: ProtocolCase) {
     let mut client = desk(&case).await;
     assert_eq!(client.call_ok("resourceMkdir", at(&case, "a/b/c")).await, json!({}));
     assert!(case.dir.join("a/b/c").is_dir());
 }
 
-async fn making_a_directory_twice_is_no_error(case: ProtocolCase) {
+async fn creating_an_existing_directory_succeeds(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for _ in 0..2 {
         assert_eq!(client.call_ok("resourceMkdir", at(&case, "a")).await, json!({}));
     }
 }
 
-async fn a_directory_over_a_file_is_32010(case: ProtocolCase) {
+async fn directory_over_a_file_is_32010(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "x");
     assert_eq!(client.call_error_code("resourceMkdir", at(&case, "file")).await, -32010);
@@ -356,7 +356,7 @@ fn from_to(case: &ProtocolCase, from: &str, to: &str, fail: bool) -> Value {
     json!({"channel": ROOT, "source": source, "destination": destination, "failIfExists": fail})
 }
 
-async fn a_file_is_copied(case: ProtocolCase) {
+async fn file_is_copied(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("one", "x");
     assert_eq!(client.call_ok("resourceCopy", from_to(&case, "one", "two", false)).await, json!({}));
@@ -368,14 +368,14 @@ fn tree(case: &ProtocolCase) {
     case.write_file("tree/deep/file", "x");
 }
 
-async fn a_tree_is_copied(case: ProtocolCase) {
+async fn tree_is_copied(case: ProtocolCase) {
     let mut client = desk(&case).await;
     tree(&case);
     client.call_ok("resourceCopy", from_to(&case, "tree", "copy", false)).await;
     assert_eq!((case.read_file("tree/deep/file"), case.read_file("copy/deep/file")), ("x".into(), "x".into()));
 }
 
-async fn a_copy_replaces_unless_told_otherwise(case: ProtocolCase) {
+async fn copy_replaces_by_default(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for method in ["resourceCopy", "resourceMove"] {
         case.write_file("one", "new");
@@ -387,7 +387,7 @@ async fn a_copy_replaces_unless_told_otherwise(case: ProtocolCase) {
     }
 }
 
-async fn a_file_is_moved(case: ProtocolCase) {
+async fn file_is_moved(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("one", "x");
     client.call_ok("resourceMove", from_to(&case, "one", "two", false)).await;
@@ -395,7 +395,7 @@ async fn a_file_is_moved(case: ProtocolCase) {
     assert_eq!(case.read_file("two"), "x");
 }
 
-async fn a_tree_is_moved(case: ProtocolCase) {
+async fn tree_is_moved(case: ProtocolCase) {
     let mut client = desk(&case).await;
     tree(&case);
     std::fs::create_dir(case.dir.join("there")).unwrap();
@@ -405,7 +405,7 @@ async fn a_tree_is_moved(case: ProtocolCase) {
     assert_eq!(case.read_file("there/deep/file"), "x");
 }
 
-async fn nothing_is_moved_into_itself(case: ProtocolCase) {
+async fn move_into_itself_is_rejected(case: ProtocolCase) {
     let mut client = desk(&case).await;
     tree(&case);
     for method in ["resourceCopy", "resourceMove"] {
@@ -418,7 +418,7 @@ async fn nothing_is_moved_into_itself(case: ProtocolCase) {
     assert_eq!(case.read_file("tree/deep/file"), "x");
 }
 
-async fn a_missing_source_is_32008(case: ProtocolCase) {
+async fn missing_source_is_32008(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for method in ["resourceCopy", "resourceMove"] {
         assert_eq!(client.call_error_code(method, from_to(&case, "missing", "new", false)).await, -32008, "{method}");
@@ -426,14 +426,14 @@ async fn a_missing_source_is_32008(case: ProtocolCase) {
     assert!(!case.dir.join("new").exists());
 }
 
-async fn a_file_is_removed(case: ProtocolCase) {
+async fn file_is_removed(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("file", "x");
     assert_eq!(client.call_ok("resourceDelete", at(&case, "file")).await, json!({}));
     assert!(!case.dir.join("file").exists());
 }
 
-async fn a_full_directory_is_removed_only_as_a_whole(case: ProtocolCase) {
+async fn non_empty_directory_needs_recursive_delete(case: ProtocolCase) {
     let mut client = desk(&case).await;
     tree(&case);
     assert_eq!(client.call_error_code("resourceDelete", at(&case, "tree")).await, -32602);
@@ -451,7 +451,7 @@ fn outside(case: &ProtocolCase) -> std::path::PathBuf {
     path
 }
 
-async fn what_was_granted_by_nobody_is_32009(case: ProtocolCase) {
+async fn path_without_a_grant_is_32009(case: ProtocolCase) {
     let mut client = desk(&case).await;
     case.write_file("mine", "x");
     let outside = outside(&case);
@@ -479,14 +479,14 @@ async fn what_was_granted_by_nobody_is_32009(case: ProtocolCase) {
     assert!(!outside.join("new").exists() && !case.dir.join("stolen").exists() && case.dir.join("mine").exists());
 }
 
-async fn a_refusal_says_what_to_ask_for(case: ProtocolCase) {
+async fn permission_error_names_the_required_grant(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let file = file_uri(&outside(&case).join("file"));
     let error = client.call("resourceRead", json!({"uri": file})).await.unwrap_err();
     assert_eq!(error["data"]["request"], json!({"channel": ROOT, "uri": file, "read": true}));
 }
 
-async fn asking_for_more_is_refused_by_default(case: ProtocolCase) {
+async fn grant_requests_are_refused_by_default(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let outside = file_uri(&outside(&case));
     assert_eq!(client.call_error_code("resourceRequest", json!({"uri": outside, "read": true})).await, -32009);
@@ -496,7 +496,7 @@ async fn asking_for_more_is_refused_by_default(case: ProtocolCase) {
     );
 }
 
-async fn dots_and_links_lead_nowhere(case: ProtocolCase) {
+async fn dots_and_links_do_not_escape(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let outside = outside(&case);
     std::os::unix::fs::symlink(&outside, case.dir.join("way-out")).unwrap();
@@ -516,7 +516,7 @@ async fn dots_and_links_lead_nowhere(case: ProtocolCase) {
     assert_eq!(std::fs::read_to_string(outside.join("file")).unwrap(), "private", "no link is written through");
 }
 
-async fn the_host_s_own_files_are_out_of_reach(case: ProtocolCase) {
+async fn host_files_are_out_of_reach(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let state = case.fixture.home.path("state").join("hostler");
     for name in ["token", "rules.toml", ""] {
@@ -527,7 +527,7 @@ async fn the_host_s_own_files_are_out_of_reach(case: ProtocolCase) {
     }
 }
 
-async fn what_is_no_file_is_refused(case: ProtocolCase) {
+async fn special_files_are_rejected(case: ProtocolCase) {
     let mut client = desk(&case).await;
     nix::unistd::mkfifo(&case.dir.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let code = client.call_error_code("resourceRead", at(&case, "pipe")).await;
@@ -537,7 +537,7 @@ async fn what_is_no_file_is_refused(case: ProtocolCase) {
     }
 }
 
-async fn uris_of_no_file_of_this_machine_are_invalid(case: ProtocolCase) {
+async fn non_local_file_uris_are_invalid(case: ProtocolCase) {
     let mut client = desk(&case).await;
     for uri in ["file://elsewhere/x", "file:///x?y", "https://example.com/x", "x", "", "file:///a%2fb", "file:///a%00b"]
     {
@@ -550,7 +550,7 @@ async fn uris_of_no_file_of_this_machine_are_invalid(case: ProtocolCase) {
     }
 }
 
-async fn a_disposed_session_s_files_are_out_of_reach(case: ProtocolCase) {
+async fn files_of_a_disposed_session_are_out_of_reach(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     case.write_file("file", "x");
     client.call_ok("resourceRead", at(&case, "file")).await;
@@ -558,14 +558,14 @@ async fn a_disposed_session_s_files_are_out_of_reach(case: ProtocolCase) {
     assert_eq!(client.call_error_code("resourceRead", at(&case, "file")).await, -32009);
 }
 
-async fn files_of_one_session_are_seen_by_all_clients(case: ProtocolCase) {
+async fn session_files_are_reachable_for_all_clients(case: ProtocolCase) {
     let _owner = desk(&case).await;
     let mut other = case.connect_client().await;
     other.call_ok("resourceWrite", put(&case, "file", "x", json!({}))).await;
     assert_eq!(other.call_ok("resourceRead", at(&case, "file")).await["data"], "x");
 }
 
-async fn a_session_s_own_directory_is_not_removed(case: ProtocolCase) {
+async fn session_directory_cannot_be_removed(case: ProtocolCase) {
     let mut client = desk(&case).await;
     let code = client.call_error_code("resourceDelete", with(at(&case, ""), json!({"recursive": true}))).await;
     assert_eq!(code, -32009);

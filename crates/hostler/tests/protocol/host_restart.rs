@@ -5,26 +5,26 @@ use std::sync::Arc;
 use super::harness::*;
 
 area! { HostFixture::with_shell_commands();
-    what_was_accepted_outlives_a_kill,
-    a_queue_outlives_a_kill_and_waits,
-    annotations_outlive_a_kill,
-    root_configuration_outlives_a_kill,
-    a_session_that_had_not_begun_is_gone,
-    a_disposed_session_stays_disposed,
-    numbers_grow_across_a_kill,
-    a_known_client_comes_back_by_replay,
-    a_client_that_saw_what_was_never_durable_gets_snapshots,
-    an_unknown_client_is_32008_and_may_initialize,
-    a_wish_repeated_after_a_kill_is_answered_by_its_first_envelope,
-    a_turn_that_ran_ends_as_interrupted_and_is_resumed,
-    a_call_that_waited_is_withdrawn,
-    a_command_dies_with_the_host_and_is_not_run_again,
-    a_polite_end_cancels_the_turn,
-    clients_are_hung_up_on_at_a_polite_end,
-    a_chat_goes_on_where_it_was,
-    the_list_is_the_same_after_a_restart,
-    an_active_client_that_does_not_come_back_has_left,
-    local_turns_outlive_a_kill,
+    accepted_changes_survive_a_kill,
+    queue_survives_a_kill_and_stays_paused,
+    annotations_survive_a_kill,
+    root_configuration_survives_a_kill,
+    provisional_session_is_gone_after_a_kill,
+    disposed_session_stays_disposed_after_a_kill,
+    sequence_numbers_grow_across_a_kill,
+    known_client_reconnects_by_replay_after_a_kill,
+    client_ahead_of_the_journal_gets_snapshots,
+    unknown_client_is_32008_and_may_initialize,
+    dispatch_repeated_after_a_kill_is_answered_by_its_first_envelope,
+    running_turn_ends_as_interrupted_after_a_kill_and_is_resumed,
+    pending_call_is_withdrawn_after_a_kill,
+    command_ends_with_the_host_and_is_not_run_again,
+    shutdown_cancels_the_turn,
+    shutdown_closes_client_connections,
+    chat_continues_after_a_restart,
+    session_list_is_the_same_after_a_restart,
+    active_client_without_reconnect_is_removed_after_a_restart,
+    local_turns_survive_a_kill,
 }
 
 /// Host of one case, which may be killed.
@@ -70,7 +70,7 @@ fn title(title: &str) -> Value {
     json!({"type": "session/titleChanged", "title": title})
 }
 
-async fn what_was_accepted_outlives_a_kill(case: ProtocolCase) {
+async fn accepted_changes_survive_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.session, title("Kept")).await;
@@ -96,7 +96,7 @@ async fn what_was_accepted_outlives_a_kill(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_queue_outlives_a_kill_and_waits(case: ProtocolCase) {
+async fn queue_survives_a_kill_and_stays_paused(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     client.send_message(&uris.chat, "hang").await;
@@ -114,7 +114,7 @@ async fn a_queue_outlives_a_kill_and_waits(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn annotations_outlive_a_kill(case: ProtocolCase) {
+async fn annotations_survive_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_started_session().await;
     let channel = uris.annotations();
@@ -128,7 +128,7 @@ async fn annotations_outlive_a_kill(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn root_configuration_outlives_a_kill(case: ProtocolCase) {
+async fn root_configuration_survives_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let mut client = life.case.connect_client().await;
     client
@@ -141,7 +141,7 @@ async fn root_configuration_outlives_a_kill(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_session_that_had_not_begun_is_gone(case: ProtocolCase) {
+async fn provisional_session_is_gone_after_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, title("Provisional")).await;
@@ -159,7 +159,7 @@ async fn a_session_that_had_not_begun_is_gone(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_disposed_session_stays_disposed(case: ProtocolCase) {
+async fn disposed_session_stays_disposed_after_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_started_session().await;
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
@@ -170,7 +170,7 @@ async fn a_disposed_session_stays_disposed(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn numbers_grow_across_a_kill(case: ProtocolCase) {
+async fn sequence_numbers_grow_across_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_started_session().await;
     let before = client.dispatch_accepted(&uris.session, title("Before")).await["serverSeq"].as_i64().unwrap();
@@ -181,7 +181,7 @@ async fn numbers_grow_across_a_kill(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_known_client_comes_back_by_replay(case: ProtocolCase) {
+async fn known_client_reconnects_by_replay_after_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut gone, uris) = life.case.connect_with_started_session().await;
     let seen = gone.dispatch_accepted(&uris.session, title("Seen")).await["serverSeq"].as_i64().unwrap();
@@ -197,7 +197,7 @@ async fn a_known_client_comes_back_by_replay(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_client_that_saw_what_was_never_durable_gets_snapshots(case: ProtocolCase) {
+async fn client_ahead_of_the_journal_gets_snapshots(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (client, uris) = life.case.connect_with_started_session().await;
     let life = life.killed().await;
@@ -211,7 +211,7 @@ async fn a_client_that_saw_what_was_never_durable_gets_snapshots(case: ProtocolC
     life.end().await;
 }
 
-async fn an_unknown_client_is_32008_and_may_initialize(case: ProtocolCase) {
+async fn unknown_client_is_32008_and_may_initialize(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await.killed().await;
     let mut client = life.case.connect_uninitialized().await;
     let params = json!({"clientId": client.id, "lastSeenServerSeq": 5, "subscriptions": [ROOT]});
@@ -220,7 +220,7 @@ async fn an_unknown_client_is_32008_and_may_initialize(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_wish_repeated_after_a_kill_is_answered_by_its_first_envelope(case: ProtocolCase) {
+async fn dispatch_repeated_after_a_kill_is_answered_by_its_first_envelope(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     let wish = turn_started_action("once");
@@ -238,7 +238,7 @@ async fn a_wish_repeated_after_a_kill_is_answered_by_its_first_envelope(case: Pr
     life.end().await;
 }
 
-async fn a_turn_that_ran_ends_as_interrupted_and_is_resumed(case: ProtocolCase) {
+async fn running_turn_ends_as_interrupted_after_a_kill_and_is_resumed(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
@@ -256,7 +256,7 @@ async fn a_turn_that_ran_ends_as_interrupted_and_is_resumed(case: ProtocolCase) 
     life.end().await;
 }
 
-async fn a_call_that_waited_is_withdrawn(case: ProtocolCase) {
+async fn pending_call_is_withdrawn_after_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     client.send_message(&uris.chat, "tool").await;
@@ -270,7 +270,7 @@ async fn a_call_that_waited_is_withdrawn(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_command_dies_with_the_host_and_is_not_run_again(case: ProtocolCase) {
+async fn command_ends_with_the_host_and_is_not_run_again(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     let runs = life.case.dir.join("runs");
@@ -295,7 +295,7 @@ async fn a_command_dies_with_the_host_and_is_not_run_again(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_polite_end_cancels_the_turn(case: ProtocolCase) {
+async fn shutdown_cancels_the_turn(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
@@ -307,7 +307,7 @@ async fn a_polite_end_cancels_the_turn(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn clients_are_hung_up_on_at_a_polite_end(case: ProtocolCase) {
+async fn shutdown_closes_client_connections(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, _) = life.case.connect_with_started_session().await;
     let life = life.restarted().await;
@@ -315,7 +315,7 @@ async fn clients_are_hung_up_on_at_a_polite_end(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn a_chat_goes_on_where_it_was(case: ProtocolCase) {
+async fn chat_continues_after_a_restart(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "one").await;
@@ -328,7 +328,7 @@ async fn a_chat_goes_on_where_it_was(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn the_list_is_the_same_after_a_restart(case: ProtocolCase) {
+async fn session_list_is_the_same_after_a_restart(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, _) = life.case.connect_with_started_session().await;
     for _ in 0..3 {
@@ -343,7 +343,7 @@ async fn the_list_is_the_same_after_a_restart(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn an_active_client_that_does_not_come_back_has_left(case: ProtocolCase) {
+async fn active_client_without_reconnect_is_removed_after_a_restart(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_started_session().await;
     let active = json!({"type": "session/activeClientSet", "activeClient": {"clientId": client.id, "tools": []}});
@@ -356,7 +356,7 @@ async fn an_active_client_that_does_not_come_back_has_left(case: ProtocolCase) {
     life.end().await;
 }
 
-async fn local_turns_outlive_a_kill(case: ProtocolCase) {
+async fn local_turns_survive_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!echo kept; exit 3").await;

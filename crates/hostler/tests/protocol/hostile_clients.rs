@@ -8,30 +8,30 @@ use tokio_tungstenite::tungstenite::Message;
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    deep_json_is_an_error,
-    a_megabyte_of_brackets_is_an_error,
-    a_huge_method_name_is_unknown,
-    a_huge_id_comes_back_or_is_refused,
-    numbers_beyond_all_types_are_survived,
-    doubled_keys_are_survived,
-    lone_surrogates_are_survived,
-    nul_and_control_characters_are_survived,
-    every_method_with_every_wrong_type_is_answered,
-    every_method_with_huge_strings_is_answered,
-    a_frame_without_a_mask_ends_only_its_own_connection,
-    an_unknown_opcode_ends_only_its_own_connection,
-    a_frame_that_is_too_large_ends_only_its_own_connection,
-    a_text_that_is_no_utf_8_harms_nobody,
-    half_a_frame_and_a_hang_up_harm_nobody,
-    half_an_http_head_harms_nobody,
-    garbage_instead_of_http_harms_nobody,
-    an_endless_http_head_is_refused,
-    a_hundred_connections_that_say_nothing_harm_nobody,
-    connections_cut_in_every_phase_leave_nothing,
-    a_burst_of_wishes_is_answered_in_order,
-    a_hundred_sessions_at_once_are_created_and_disposed,
-    names_that_look_like_paths_stay_names,
-    scripts_in_titles_are_text,
+    deeply_nested_json_is_an_error,
+    megabyte_of_brackets_is_an_error,
+    huge_method_name_is_unknown,
+    huge_id_is_echoed_or_rejected,
+    out_of_range_numbers_are_tolerated,
+    duplicate_keys_are_tolerated,
+    lone_surrogates_are_tolerated,
+    nul_and_control_characters_are_tolerated,
+    every_method_answers_every_wrong_type,
+    every_method_answers_huge_strings,
+    unmasked_frame_closes_only_its_own_connection,
+    unknown_opcode_closes_only_its_own_connection,
+    oversized_frame_closes_only_its_own_connection,
+    invalid_utf_8_does_not_affect_others,
+    half_a_frame_and_a_disconnect_do_not_affect_others,
+    half_an_http_head_does_not_affect_others,
+    garbage_instead_of_http_does_not_affect_others,
+    endless_http_head_is_rejected,
+    hundred_silent_connections_do_not_affect_others,
+    connections_cut_in_every_phase_leak_nothing,
+    burst_of_dispatches_is_answered_in_order,
+    hundred_concurrent_sessions_are_created_and_disposed,
+    path_like_names_are_not_used_as_paths,
+    scripts_in_titles_are_plain_text,
 }
 
 /// Session of another client, which must not be affected.
@@ -64,26 +64,26 @@ async fn survived(case: &ProtocolCase, texts: Vec<String>) {
     bystander.assert_still_works().await;
 }
 
-async fn deep_json_is_an_error(case: ProtocolCase) {
+async fn deeply_nested_json_is_an_error(case: ProtocolCase) {
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let method = |params: String| format!(r#"{{"jsonrpc":"2.0","id":9,"method":"ping","params":{params}}}"#);
     survived(&case, vec![deep(200), method(deep(200)), method(deep(100_000)), deep(100_000)]).await;
 }
 
-async fn a_megabyte_of_brackets_is_an_error(case: ProtocolCase) {
+async fn megabyte_of_brackets_is_an_error(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     client.send_text("[".repeat(1_000_000)).await;
     let answer = client.wait_for(|message| message.get("error").is_some()).await;
     assert_eq!(answer["error"]["code"], -32700);
 }
 
-async fn a_huge_method_name_is_unknown(case: ProtocolCase) {
+async fn huge_method_name_is_unknown(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let error = client.call(&"x".repeat(1_000_000), json!({})).await.unwrap_err();
     assert_eq!(error["code"], -32601);
 }
 
-async fn a_huge_id_comes_back_or_is_refused(case: ProtocolCase) {
+async fn huge_id_is_echoed_or_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let id = "i".repeat(100_000);
     client.send_text(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string()).await;
@@ -94,7 +94,7 @@ async fn a_huge_id_comes_back_or_is_refused(case: ProtocolCase) {
     }
 }
 
-async fn numbers_beyond_all_types_are_survived(case: ProtocolCase) {
+async fn out_of_range_numbers_are_tolerated(case: ProtocolCase) {
     let (_, uris) = case.connect_with_session().await;
     let numbers = ["1e400", "-1e400", "99999999999999999999999999", "-0", "1e-400", "0.1e1"];
     let mut texts = Vec::new();
@@ -109,7 +109,7 @@ async fn numbers_beyond_all_types_are_survived(case: ProtocolCase) {
     survived(&case, texts).await;
 }
 
-async fn doubled_keys_are_survived(case: ProtocolCase) {
+async fn duplicate_keys_are_tolerated(case: ProtocolCase) {
     let texts = [
         r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":3,"method":"subscribe","params":{"channel":"a","channel":"ahp-root://"}}"#,
@@ -117,7 +117,7 @@ async fn doubled_keys_are_survived(case: ProtocolCase) {
     survived(&case, texts.map(str::to_owned).to_vec()).await;
 }
 
-async fn lone_surrogates_are_survived(case: ProtocolCase) {
+async fn lone_surrogates_are_tolerated(case: ProtocolCase) {
     let (_, uris) = case.connect_with_session().await;
     let title = r#"{"type":"session/titleChanged","title":"\ud800 alone"}"#;
     let texts = vec![
@@ -130,7 +130,7 @@ async fn lone_surrogates_are_survived(case: ProtocolCase) {
     survived(&case, texts).await;
 }
 
-async fn nul_and_control_characters_are_survived(case: ProtocolCase) {
+async fn nul_and_control_characters_are_tolerated(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let seq =
         client.dispatch(&uris.session, json!({"type": "session/titleChanged", "title": "a\u{0}\u{1}\u{7f}b"})).await;
@@ -175,7 +175,7 @@ const METHODS: &[&str] = &[
     "reconnect",
 ];
 
-async fn every_method_with_every_wrong_type_is_answered(case: ProtocolCase) {
+async fn every_method_answers_every_wrong_type(case: ProtocolCase) {
     let bystander = OtherSession::new(&case).await;
     let mut client = case.connect_client().await;
     let keys = ["channel", "uri", "source", "destination", "data", "id", "config", "kind", "text", "offset", "limit"];
@@ -191,7 +191,7 @@ async fn every_method_with_every_wrong_type_is_answered(case: ProtocolCase) {
     bystander.assert_still_works().await;
 }
 
-async fn every_method_with_huge_strings_is_answered(case: ProtocolCase) {
+async fn every_method_answers_huge_strings(case: ProtocolCase) {
     let bystander = OtherSession::new(&case).await;
     let mut client = case.connect_client().await;
     let long = "x/".repeat(50_000);
@@ -236,22 +236,22 @@ async fn ended_by(case: &ProtocolCase, bytes: &[u8]) {
     bystander.assert_still_works().await;
 }
 
-async fn a_frame_without_a_mask_ends_only_its_own_connection(case: ProtocolCase) {
+async fn unmasked_frame_closes_only_its_own_connection(case: ProtocolCase) {
     ended_by(&case, b"\x81\x02{}").await;
 }
 
-async fn an_unknown_opcode_ends_only_its_own_connection(case: ProtocolCase) {
+async fn unknown_opcode_closes_only_its_own_connection(case: ProtocolCase) {
     ended_by(&case, b"\x83\x80\0\0\0\0").await;
 }
 
-async fn a_frame_that_is_too_large_ends_only_its_own_connection(case: ProtocolCase) {
+async fn oversized_frame_closes_only_its_own_connection(case: ProtocolCase) {
     let mut frame = vec![0x81, 0xff];
     frame.extend((1_u64 << 40).to_be_bytes());
     frame.extend([0; 4]);
     ended_by(&case, &frame).await;
 }
 
-async fn a_text_that_is_no_utf_8_harms_nobody(case: ProtocolCase) {
+async fn invalid_utf_8_does_not_affect_others(case: ProtocolCase) {
     let bystander = OtherSession::new(&case).await;
     let mut stream = upgraded(&case).await;
     stream.write_all(b"\x81\x82\0\0\0\0\xff\xfe").await.unwrap();
@@ -261,7 +261,7 @@ async fn a_text_that_is_no_utf_8_harms_nobody(case: ProtocolCase) {
     bystander.assert_still_works().await;
 }
 
-async fn half_a_frame_and_a_hang_up_harm_nobody(case: ProtocolCase) {
+async fn half_a_frame_and_a_disconnect_do_not_affect_others(case: ProtocolCase) {
     let bystander = OtherSession::new(&case).await;
     for _ in 0..20 {
         let mut stream = upgraded(&case).await;
@@ -284,21 +284,21 @@ async fn raw_bytes(case: &ProtocolCase, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-async fn half_an_http_head_harms_nobody(case: ProtocolCase) {
+async fn half_an_http_head_does_not_affect_others(case: ProtocolCase) {
     raw_bytes(&case, b"GET /?tkn=").await;
 }
 
-async fn garbage_instead_of_http_harms_nobody(case: ProtocolCase) {
+async fn garbage_instead_of_http_does_not_affect_others(case: ProtocolCase) {
     raw_bytes(&case, &[0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0xff, 0x0d, 0x0a, 0x0d, 0x0a]).await;
 }
 
-async fn an_endless_http_head_is_refused(case: ProtocolCase) {
+async fn endless_http_head_is_rejected(case: ProtocolCase) {
     let head = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: {}\r\n\r\n", "x".repeat(1_000_000));
     let answer = raw_bytes(&case, head.as_bytes()).await;
     assert!(!String::from_utf8_lossy(&answer).contains(" 101 "));
 }
 
-async fn a_hundred_connections_that_say_nothing_harm_nobody(case: ProtocolCase) {
+async fn hundred_silent_connections_do_not_affect_others(case: ProtocolCase) {
     let bystander = OtherSession::new(&case).await;
     let mut idle = Vec::new();
     for _ in 0..100 {
@@ -308,7 +308,7 @@ async fn a_hundred_connections_that_say_nothing_harm_nobody(case: ProtocolCase) 
     drop(idle);
 }
 
-async fn connections_cut_in_every_phase_leave_nothing(case: ProtocolCase) {
+async fn connections_cut_in_every_phase_leak_nothing(case: ProtocolCase) {
     let bystander = OtherSession::new(&case).await;
     for phase in 0..5 {
         let mut client = case.connect_uninitialized().await;
@@ -330,7 +330,7 @@ async fn connections_cut_in_every_phase_leave_nothing(case: ProtocolCase) {
     bystander.assert_still_works().await;
 }
 
-async fn a_burst_of_wishes_is_answered_in_order(case: ProtocolCase) {
+async fn burst_of_dispatches_is_answered_in_order(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut last = 0;
     for number in 0..2000 {
@@ -342,7 +342,7 @@ async fn a_burst_of_wishes_is_answered_in_order(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_hundred_sessions_at_once_are_created_and_disposed(case: ProtocolCase) {
+async fn hundred_concurrent_sessions_are_created_and_disposed(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let all: Vec<_> = (0..100).map(|_| CaseUris::random()).collect();
     let mut answers = Vec::new();
@@ -355,7 +355,7 @@ async fn a_hundred_sessions_at_once_are_created_and_disposed(case: ProtocolCase)
     }
 }
 
-async fn names_that_look_like_paths_stay_names(case: ProtocolCase) {
+async fn path_like_names_are_not_used_as_paths(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for name in ["../../etc/passwd", "..", "a/../../b", "%2e%2e/x", "$(touch owned)", "-rf", "'; rm -rf /"] {
         let session = format!("claude:/{name}");
@@ -371,7 +371,7 @@ async fn names_that_look_like_paths_stay_names(case: ProtocolCase) {
     assert_eq!(std::fs::read_dir(&case.dir).unwrap().count(), 0, "nothing was made by it");
 }
 
-async fn scripts_in_titles_are_text(case: ProtocolCase) {
+async fn scripts_in_titles_are_plain_text(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let title = "<script>alert(1)</script> \u{1b}[31m `id` $(id)";
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": title})).await;

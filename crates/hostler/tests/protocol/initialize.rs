@@ -3,27 +3,27 @@
 use super::harness::*;
 
 area! { HostFixture::with_shell_commands();
-    the_answer_says_what_there_is_and_nothing_else,
-    snapshots_are_those_that_were_asked_for,
-    no_snapshots_are_sent_unasked,
-    unknown_channels_give_neither_snapshot_nor_error,
-    a_session_can_be_among_the_first_subscriptions,
-    envelopes_follow_the_answer_and_have_larger_numbers,
-    the_sequence_number_is_a_whole_number_that_grows,
-    a_second_initialize_is_refused_and_harmless,
-    nothing_else_is_answered_before_it,
-    notifications_before_it_are_dropped,
-    a_client_without_an_id_is_refused_and_may_try_again,
-    an_overlong_id_is_refused,
-    unknown_fields_and_meta_are_passed_over,
-    the_default_directory_is_a_file_uri_that_can_be_listed,
+    initialize_result_has_only_supported_features,
+    initialize_returns_requested_snapshots,
+    initialize_returns_no_unrequested_snapshots,
+    unknown_initial_channels_give_neither_snapshot_nor_error,
+    initial_subscriptions_may_include_a_session,
+    envelopes_after_initialize_have_larger_numbers,
+    server_sequence_number_is_an_integer_that_grows,
+    second_initialize_is_rejected_without_effect,
+    requests_before_initialize_are_rejected,
+    notifications_before_initialize_are_dropped,
+    missing_client_id_is_rejected_and_may_be_corrected,
+    overlong_client_id_is_rejected,
+    unknown_initialize_fields_and_meta_are_ignored,
+    default_directory_is_a_listable_file_uri,
     completions_and_commands_are_announced,
-    what_is_not_offered_is_left_out_rather_than_null,
-    two_connections_may_be_one_client,
-    a_capability_of_the_client_changes_nothing,
+    unsupported_fields_are_absent_rather_than_null,
+    two_connections_may_share_a_client_id,
+    client_capabilities_change_nothing,
 }
 
-async fn the_answer_says_what_there_is_and_nothing_else(case: ProtocolCase) {
+async fn initialize_result_has_only_supported_features(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let answer = client.initialize(&[ROOT]).await;
     assert_eq!(answer["serverInfo"]["name"], "hostler");
@@ -42,7 +42,7 @@ async fn the_answer_says_what_there_is_and_nothing_else(case: ProtocolCase) {
     assert_eq!(keys, expected);
 }
 
-async fn snapshots_are_those_that_were_asked_for(case: ProtocolCase) {
+async fn initialize_returns_requested_snapshots(case: ProtocolCase) {
     let (_, uris) = case.connect_with_session().await;
     let mut client = case.connect_uninitialized().await;
     let answer = client.initialize(&[&uris.chat, ROOT, &uris.session]).await;
@@ -54,7 +54,7 @@ async fn snapshots_are_those_that_were_asked_for(case: ProtocolCase) {
     assert!(answer["snapshots"].as_array().unwrap().iter().all(|s| s["fromSeq"].is_i64() && s["state"].is_object()));
 }
 
-async fn no_snapshots_are_sent_unasked(case: ProtocolCase) {
+async fn initialize_returns_no_unrequested_snapshots(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     assert_eq!(client.initialize(&[]).await["snapshots"], json!([]));
     let mut client = case.connect_uninitialized().await;
@@ -62,7 +62,7 @@ async fn no_snapshots_are_sent_unasked(case: ProtocolCase) {
     assert_eq!(client.call_ok("initialize", params).await["snapshots"], json!([]));
 }
 
-async fn unknown_channels_give_neither_snapshot_nor_error(case: ProtocolCase) {
+async fn unknown_initial_channels_give_neither_snapshot_nor_error(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let strange = ["claude:/unknown", "nonsense", "", "ahp-chat:/x", "ahp-terminal:/x", "ahp-otlp://logs/info", ROOT];
     let answer = client.initialize(&strange).await;
@@ -70,7 +70,7 @@ async fn unknown_channels_give_neither_snapshot_nor_error(case: ProtocolCase) {
     assert_eq!(answer["snapshots"][0]["resource"], ROOT);
 }
 
-async fn a_session_can_be_among_the_first_subscriptions(case: ProtocolCase) {
+async fn initial_subscriptions_may_include_a_session(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_uninitialized().await;
     two.initialize(&[&uris.session]).await;
@@ -78,7 +78,7 @@ async fn a_session_can_be_among_the_first_subscriptions(case: ProtocolCase) {
     assert_eq!(two.wait_for_action(&uris.session, "session/titleChanged").await["title"], "Heard");
 }
 
-async fn envelopes_follow_the_answer_and_have_larger_numbers(case: ProtocolCase) {
+async fn envelopes_after_initialize_have_larger_numbers(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let turn = one.send_message(&uris.chat, "deltas 400").await;
     let mut two = case.connect_uninitialized().await;
@@ -91,7 +91,7 @@ async fn envelopes_follow_the_answer_and_have_larger_numbers(case: ProtocolCase)
     two.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn the_sequence_number_is_a_whole_number_that_grows(case: ProtocolCase) {
+async fn server_sequence_number_is_an_integer_that_grows(case: ProtocolCase) {
     let before = case.connect_uninitialized().await.initialize(&[]).await["serverSeq"].as_i64().unwrap();
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "x"})).await;
@@ -99,14 +99,14 @@ async fn the_sequence_number_is_a_whole_number_that_grows(case: ProtocolCase) {
     assert!(after > before, "{after} > {before}");
 }
 
-async fn a_second_initialize_is_refused_and_harmless(case: ProtocolCase) {
+async fn second_initialize_is_rejected_without_effect(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let hello = client.initialize_params(&[ROOT]);
     assert_eq!(client.call_error_code("initialize", hello).await, -32601);
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "x"})).await;
 }
 
-async fn nothing_else_is_answered_before_it(case: ProtocolCase) {
+async fn requests_before_initialize_are_rejected(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     for method in ["subscribe", "listSessions", "createSession", "resourceRead", "authenticate", "no/such/method"] {
         let code = client.call_error_code(method, json!({"channel": ROOT})).await;
@@ -116,7 +116,7 @@ async fn nothing_else_is_answered_before_it(case: ProtocolCase) {
     client.call_ok("listSessions", json!({})).await;
 }
 
-async fn notifications_before_it_are_dropped(case: ProtocolCase) {
+async fn notifications_before_initialize_are_dropped(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut early = case.connect_uninitialized().await;
     early.dispatch(&uris.session, json!({"type": "session/titleChanged", "title": "too early"})).await;
@@ -126,7 +126,7 @@ async fn notifications_before_it_are_dropped(case: ProtocolCase) {
     assert_ne!(client.subscribe(&uris.session).await["title"], "too early");
 }
 
-async fn a_client_without_an_id_is_refused_and_may_try_again(case: ProtocolCase) {
+async fn missing_client_id_is_rejected_and_may_be_corrected(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     for id in [json!(null), json!(""), json!(7), json!({})] {
         let params = json!({"protocolVersions": [case.version], "clientId": id});
@@ -136,13 +136,13 @@ async fn a_client_without_an_id_is_refused_and_may_try_again(case: ProtocolCase)
     client.initialize(&[]).await;
 }
 
-async fn an_overlong_id_is_refused(case: ProtocolCase) {
+async fn overlong_client_id_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let params = json!({"protocolVersions": [case.version], "clientId": "x".repeat(10_000)});
     assert_eq!(client.call_error_code("initialize", params).await, -32602);
 }
 
-async fn unknown_fields_and_meta_are_passed_over(case: ProtocolCase) {
+async fn unknown_initialize_fields_and_meta_are_ignored(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let mut hello = client.initialize_params(&[ROOT]);
     hello["_meta"] = json!({"anything": [1, {"x": null}]});
@@ -152,7 +152,7 @@ async fn unknown_fields_and_meta_are_passed_over(case: ProtocolCase) {
     client.call_ok("initialize", hello).await;
 }
 
-async fn the_default_directory_is_a_file_uri_that_can_be_listed(case: ProtocolCase) {
+async fn default_directory_is_a_listable_file_uri(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let answer = client.initialize(&[]).await;
     let directory = answer["defaultDirectory"].as_str().unwrap();
@@ -175,7 +175,7 @@ fn nulls(value: &Value) -> bool {
     }
 }
 
-async fn what_is_not_offered_is_left_out_rather_than_null(case: ProtocolCase) {
+async fn unsupported_fields_are_absent_rather_than_null(case: ProtocolCase) {
     let (_, uris) = case.connect_with_started_session().await;
     let mut client = case.connect_uninitialized().await;
     let answer = client.initialize(&[ROOT, &uris.session, &uris.chat]).await;
@@ -187,7 +187,7 @@ async fn what_is_not_offered_is_left_out_rather_than_null(case: ProtocolCase) {
     }
 }
 
-async fn two_connections_may_be_one_client(case: ProtocolCase) {
+async fn two_connections_may_share_a_client_id(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_uninitialized().await;
     two.id = one.id.clone();
@@ -198,7 +198,7 @@ async fn two_connections_may_be_one_client(case: ProtocolCase) {
     one.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "One"})).await;
 }
 
-async fn a_capability_of_the_client_changes_nothing(case: ProtocolCase) {
+async fn client_capabilities_change_nothing(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let mut hello = client.initialize_params(&[]);
     hello["capabilities"] = json!({"mcpApps": {}, "unheardOf": true});

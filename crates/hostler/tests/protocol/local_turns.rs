@@ -3,26 +3,26 @@
 use super::harness::*;
 
 area! { HostFixture::with_shell_commands();
-    a_command_runs_in_the_session_s_directory,
-    a_command_is_shown_as_a_call_of_a_terminal,
-    an_exit_code_is_told,
-    what_is_printed_is_shown_while_it_runs,
-    a_cancel_ends_a_command_and_its_children,
-    a_command_makes_the_session_and_no_agent,
-    an_empty_command_is_refused,
-    a_command_runs_after_the_turn_that_runs,
-    a_command_is_never_folded_into_a_turn,
-    bytes_that_are_no_text_do_no_harm,
-    a_long_output_keeps_its_end,
-    a_command_that_is_not_there_fails_in_words,
-    a_command_cannot_be_resumed,
-    a_rename_is_a_turn_of_the_host,
-    a_rename_without_a_title_changes_nothing,
-    a_rename_is_trimmed,
-    another_slash_is_for_the_agent,
-    the_audit_tells_of_a_command,
-    two_sessions_run_commands_side_by_side,
-    the_agent_goes_on_after_a_command,
+    command_runs_in_the_sessions_directory,
+    command_is_shown_as_a_terminal_tool_call,
+    exit_code_is_reported,
+    output_is_shown_while_the_command_runs,
+    cancel_ends_a_command_and_its_children,
+    command_materializes_the_session_without_an_agent,
+    empty_command_is_rejected,
+    queued_command_runs_after_the_running_turn,
+    command_is_never_steered_into_a_turn,
+    non_text_output_is_tolerated,
+    long_output_keeps_its_end,
+    missing_command_fails_with_a_message,
+    command_turn_cannot_be_resumed,
+    rename_is_a_local_turn,
+    rename_without_a_title_changes_nothing,
+    rename_trims_the_title,
+    other_slash_commands_go_to_the_agent,
+    audit_log_contains_commands,
+    two_sessions_run_commands_concurrently,
+    agent_continues_after_a_command,
 }
 
 /// Returns the call of a local turn.
@@ -34,14 +34,14 @@ fn printed(turn: &Value) -> &str {
     call(turn)["content"][0]["text"].as_str().unwrap_or_default()
 }
 
-async fn a_command_runs_in_the_session_s_directory(case: ProtocolCase) {
+async fn command_runs_in_the_sessions_directory(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!pwd").await;
     assert_eq!(printed(&turn).trim(), case.dir.to_str().unwrap());
     assert_eq!(turn["state"], "complete");
 }
 
-async fn a_command_is_shown_as_a_call_of_a_terminal(case: ProtocolCase) {
+async fn command_is_shown_as_a_terminal_tool_call(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!echo hello").await;
     let call = call(&turn);
@@ -52,7 +52,7 @@ async fn a_command_is_shown_as_a_call_of_a_terminal(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn an_exit_code_is_told(case: ProtocolCase) {
+async fn exit_code_is_reported(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for (command, code) in [("!true", 0), ("!exit 7", 7), ("!kill -9 $$", 137)] {
         let turn = client.send_and_wait(&uris.chat, command).await;
@@ -64,7 +64,7 @@ async fn an_exit_code_is_told(case: ProtocolCase) {
     }
 }
 
-async fn what_is_printed_is_shown_while_it_runs(case: ProtocolCase) {
+async fn output_is_shown_while_the_command_runs(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "!echo first; while [ ! -e go ]; do sleep 0.05; done; echo last").await;
     assert_eq!(client.wait_for_output(&uris.chat).await, "first\n");
@@ -77,7 +77,7 @@ fn runs(case: &ProtocolCase, mark: &str) -> bool {
     hostler_testkit::processes::descendants(case.fixture.host.pid).iter().any(|process| process.command.contains(mark))
 }
 
-async fn a_cancel_ends_a_command_and_its_children(case: ProtocolCase) {
+async fn cancel_ends_a_command_and_its_children(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mark = if case.version == "1.0.0" { "424210" } else { "424209" };
     let turn = client
@@ -90,7 +90,7 @@ async fn a_cancel_ends_a_command_and_its_children(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["turns"][0]["state"], "cancelled");
 }
 
-async fn a_command_makes_the_session_and_no_agent(case: ProtocolCase) {
+async fn command_materializes_the_session_without_an_agent(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "!true").await;
     client.wait_for_notification("root/sessionAdded", &uris.session).await;
@@ -99,14 +99,14 @@ async fn a_command_makes_the_session_and_no_agent(case: ProtocolCase) {
     assert!(!case.fixture.host.agents().iter().any(|agent| agent.command.contains(id)));
 }
 
-async fn an_empty_command_is_refused(case: ProtocolCase) {
+async fn empty_command_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for text in ["!", "!   ", "!\n"] {
         client.dispatch_rejected(&uris.chat, turn_started_action(text)).await;
     }
 }
 
-async fn a_command_runs_after_the_turn_that_runs(case: ProtocolCase) {
+async fn queued_command_runs_after_the_running_turn(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let first = client.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -117,7 +117,7 @@ async fn a_command_runs_after_the_turn_that_runs(case: ProtocolCase) {
     assert_eq!(complete["result"]["content"][0]["text"], "queued\n");
 }
 
-async fn a_command_is_never_folded_into_a_turn(case: ProtocolCase) {
+async fn command_is_never_steered_into_a_turn(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let first = client.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -130,7 +130,7 @@ async fn a_command_is_never_folded_into_a_turn(case: ProtocolCase) {
     client.wait_for_action(&uris.chat, "chat/toolCallComplete").await;
 }
 
-async fn bytes_that_are_no_text_do_no_harm(case: ProtocolCase) {
+async fn non_text_output_is_tolerated(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, r"!printf 'a\377\000b'").await;
     let text = printed(&turn).trim_end();
@@ -138,7 +138,7 @@ async fn bytes_that_are_no_text_do_no_harm(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_long_output_keeps_its_end(case: ProtocolCase) {
+async fn long_output_keeps_its_end(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!seq 1 200000; echo the end").await;
     let content = call(&turn)["content"].as_array().unwrap();
@@ -148,20 +148,20 @@ async fn a_long_output_keeps_its_end(case: ProtocolCase) {
     assert!(turn.to_string().len() < 10_000, "the state holds little of it");
 }
 
-async fn a_command_that_is_not_there_fails_in_words(case: ProtocolCase) {
+async fn missing_command_fails_with_a_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!no-such-command-here").await;
     assert!(printed(&turn).contains("not found"), "{turn:#}");
     assert_eq!(call(&turn)["structuredContent"]["exitCode"], 127);
 }
 
-async fn a_command_cannot_be_resumed(case: ProtocolCase) {
+async fn command_turn_cannot_be_resumed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!exit 1").await;
     client.dispatch_rejected(&uris.chat, json!({"type": "chat/turnResume", "turnId": turn["id"]})).await;
 }
 
-async fn a_rename_is_a_turn_of_the_host(case: ProtocolCase) {
+async fn rename_is_a_local_turn(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "/rename Mended fence").await;
     assert_eq!(turn["state"], "complete");
@@ -170,7 +170,7 @@ async fn a_rename_is_a_turn_of_the_host(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_rename_without_a_title_changes_nothing(case: ProtocolCase) {
+async fn rename_without_a_title_changes_nothing(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "/rename First").await;
     client.send_and_wait(&uris.chat, "/rename").await;
@@ -178,20 +178,20 @@ async fn a_rename_without_a_title_changes_nothing(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["title"], "First");
 }
 
-async fn a_rename_is_trimmed(case: ProtocolCase) {
+async fn rename_trims_the_title(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "/rename   My   chat ").await;
     assert_eq!(client.subscribe(&uris.session).await["title"], "My chat");
 }
 
-async fn another_slash_is_for_the_agent(case: ProtocolCase) {
+async fn other_slash_commands_go_to_the_agent(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for text in ["/renamed x", "/help", "say /rename x"] {
         assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, text).await), format!("echo: {text}"));
     }
 }
 
-async fn the_audit_tells_of_a_command(case: ProtocolCase) {
+async fn audit_log_contains_commands(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "!echo audited").await;
     let log = client.call_ok("hostler/audit", json!({"channel": uris.session})).await;
@@ -200,7 +200,7 @@ async fn the_audit_tells_of_a_command(case: ProtocolCase) {
     assert!(entry["input"].as_str().unwrap().contains("echo audited"));
 }
 
-async fn two_sessions_run_commands_side_by_side(case: ProtocolCase) {
+async fn two_sessions_run_commands_concurrently(case: ProtocolCase) {
     let (mut one, mine) = case.connect_with_session().await;
     let (mut two, theirs) = case.connect_with_session().await;
     // Each command waits for the other.
@@ -210,7 +210,7 @@ async fn two_sessions_run_commands_side_by_side(case: ProtocolCase) {
     two.wait_for_turn_end(&theirs.chat, &b).await;
 }
 
-async fn the_agent_goes_on_after_a_command(case: ProtocolCase) {
+async fn agent_continues_after_a_command(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "one").await;
     client.send_and_wait(&uris.chat, "!echo between").await;

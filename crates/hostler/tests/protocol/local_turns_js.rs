@@ -3,11 +3,11 @@
 use super::harness::*;
 
 area! { HostFixture::with_claude("js", &[("HOSTLER_NO_COMMANDS", "false")]);
-    a_command_runs_beside_the_js_build,
-    a_rename_beside_the_js_build_keeps_the_conversation,
+    command_runs_beside_the_js_build,
+    rename_beside_the_js_build_keeps_the_conversation,
 }
 
-async fn a_command_runs_beside_the_js_build(case: ProtocolCase) {
+async fn command_runs_beside_the_js_build(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let local = client.send_and_wait(&uris.chat, "!pwd; exit 4").await;
     let call = &local["responseParts"][0]["toolCall"];
@@ -20,7 +20,7 @@ async fn a_command_runs_beside_the_js_build(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_rename_beside_the_js_build_keeps_the_conversation(case: ProtocolCase) {
+async fn rename_beside_the_js_build_keeps_the_conversation(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "!say one").await;
     client.send_and_wait(&uris.chat, "/rename With the js build").await;

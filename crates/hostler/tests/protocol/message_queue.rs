@@ -3,34 +3,34 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_message_queued_on_an_idle_chat_starts_at_once,
-    a_queued_message_waits_for_the_running_turn,
-    the_turn_of_a_queued_message_names_it,
-    queued_messages_run_in_their_order,
-    the_same_id_corrects_a_message,
-    a_removed_message_never_runs,
-    removing_what_is_not_there_is_refused,
-    an_order_puts_the_unnamed_behind,
-    an_order_of_unknown_ids_changes_nothing,
-    reordering_an_empty_queue_is_refused,
-    an_empty_queued_message_is_refused,
-    a_queued_message_of_somebody_else_is_refused,
-    an_unknown_kind_of_pending_message_is_refused,
-    a_message_that_ran_cannot_be_changed,
-    a_cancel_holds_the_queue,
-    a_failure_holds_the_queue,
-    the_next_message_releases_a_held_queue,
-    reordering_releases_a_held_queue,
-    a_queue_holds_a_hundred,
-    a_queue_is_everybody_s,
-    words_for_a_running_turn_stand_in_its_slot,
-    later_words_replace_earlier_ones,
-    words_can_be_taken_back,
-    words_reach_the_model_with_the_next_call,
-    words_that_nobody_heard_become_the_next_turn,
-    words_for_an_idle_chat_are_a_message,
-    a_turn_may_start_from_the_queue_by_name,
-    a_turn_that_names_nothing_queued_is_refused,
+    message_queued_on_an_idle_chat_starts_at_once,
+    queued_message_waits_for_the_running_turn,
+    turn_of_a_queued_message_refers_to_it,
+    queued_messages_run_in_order,
+    same_id_replaces_a_queued_message,
+    removed_queued_message_never_runs,
+    removing_an_unknown_message_is_rejected,
+    reorder_puts_unnamed_messages_last,
+    reorder_with_unknown_ids_changes_nothing,
+    reordering_an_empty_queue_is_rejected,
+    empty_queued_message_is_rejected,
+    queued_message_of_another_origin_is_rejected,
+    unknown_pending_message_kind_is_rejected,
+    started_message_cannot_be_changed,
+    cancel_pauses_the_queue,
+    failure_pauses_the_queue,
+    next_message_resumes_a_paused_queue,
+    reordering_resumes_a_paused_queue,
+    queue_holds_a_hundred_messages,
+    queue_is_shared_by_all_clients,
+    steer_is_in_the_steering_slot,
+    later_steer_replaces_the_earlier_one,
+    steer_can_be_withdrawn,
+    steer_reaches_the_model_with_the_next_call,
+    undelivered_steer_becomes_the_next_turn,
+    steer_on_an_idle_chat_is_a_message,
+    turn_may_start_a_queued_message_by_id,
+    turn_with_an_unknown_queued_message_is_rejected,
 }
 
 /// Returns a chat whose agent works until a file exists.
@@ -69,14 +69,14 @@ async fn turns(client: &mut RecordingClient, chat: &str, count: usize) -> Vec<St
     }
 }
 
-async fn a_message_queued_on_an_idle_chat_starts_at_once(case: ProtocolCase) {
+async fn message_queued_on_an_idle_chat_starts_at_once(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "now")).await;
     assert_eq!(turns(&mut client, &uris.chat, 2).await, ["hello", "now"]);
     assert_eq!(queue(&mut client, &uris.chat).await, [""; 0]);
 }
 
-async fn a_queued_message_waits_for_the_running_turn(case: ProtocolCase) {
+async fn queued_message_waits_for_the_running_turn(case: ProtocolCase) {
     let (mut client, uris, turn) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "later")).await;
     assert_eq!(queue(&mut client, &uris.chat).await, ["later"]);
@@ -85,7 +85,7 @@ async fn a_queued_message_waits_for_the_running_turn(case: ProtocolCase) {
     assert_eq!(turns(&mut client, &uris.chat, 2).await[1], "later");
 }
 
-async fn the_turn_of_a_queued_message_names_it(case: ProtocolCase) {
+async fn turn_of_a_queued_message_refers_to_it(case: ProtocolCase) {
     let (mut client, uris, _) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "later")).await;
     go(&case);
@@ -96,7 +96,7 @@ async fn the_turn_of_a_queued_message_names_it(case: ProtocolCase) {
     turns(&mut client, &uris.chat, 2).await;
 }
 
-async fn queued_messages_run_in_their_order(case: ProtocolCase) {
+async fn queued_messages_run_in_order(case: ProtocolCase) {
     let (mut client, uris, _) = working(&case).await;
     for (id, text) in [("c", "one"), ("a", "two"), ("b", "three")] {
         client.dispatch_accepted(&uris.chat, pending_message_action("queued", id, text)).await;
@@ -105,7 +105,7 @@ async fn queued_messages_run_in_their_order(case: ProtocolCase) {
     assert_eq!(turns(&mut client, &uris.chat, 4).await[1..], ["one", "two", "three"]);
 }
 
-async fn the_same_id_corrects_a_message(case: ProtocolCase) {
+async fn same_id_replaces_a_queued_message(case: ProtocolCase) {
     let (mut client, uris, turn) = working(&case).await;
     for (id, text) in [("q", "one"), ("r", "two"), ("q", "better")] {
         client.dispatch_accepted(&uris.chat, pending_message_action("queued", id, text)).await;
@@ -118,7 +118,7 @@ fn removal(kind: &str, id: &str) -> Value {
     json!({"type": "chat/pendingMessageRemoved", "kind": kind, "id": id})
 }
 
-async fn a_removed_message_never_runs(case: ProtocolCase) {
+async fn removed_queued_message_never_runs(case: ProtocolCase) {
     let (mut client, uris, _) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "one")).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "r", "two")).await;
@@ -127,7 +127,7 @@ async fn a_removed_message_never_runs(case: ProtocolCase) {
     assert_eq!(turns(&mut client, &uris.chat, 2).await[1], "two");
 }
 
-async fn removing_what_is_not_there_is_refused(case: ProtocolCase) {
+async fn removing_an_unknown_message_is_rejected(case: ProtocolCase) {
     let (mut client, uris, turn) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "one")).await;
     let before = client.subscribe(&uris.chat).await;
@@ -142,7 +142,7 @@ fn order(ids: &[&str]) -> Value {
     json!({"type": "chat/queuedMessagesReordered", "order": ids})
 }
 
-async fn an_order_puts_the_unnamed_behind(case: ProtocolCase) {
+async fn reorder_puts_unnamed_messages_last(case: ProtocolCase) {
     let (mut client, uris, turn) = working(&case).await;
     for id in ["z", "a", "m"] {
         client.dispatch_accepted(&uris.chat, pending_message_action("queued", id, id)).await;
@@ -153,7 +153,7 @@ async fn an_order_puts_the_unnamed_behind(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn an_order_of_unknown_ids_changes_nothing(case: ProtocolCase) {
+async fn reorder_with_unknown_ids_changes_nothing(case: ProtocolCase) {
     let (mut client, uris, turn) = working(&case).await;
     for id in ["z", "a"] {
         client.dispatch_accepted(&uris.chat, pending_message_action("queued", id, id)).await;
@@ -165,27 +165,27 @@ async fn an_order_of_unknown_ids_changes_nothing(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn reordering_an_empty_queue_is_refused(case: ProtocolCase) {
+async fn reordering_an_empty_queue_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_rejected(&uris.chat, order(&["q"])).await;
     client.dispatch_rejected(&uris.chat, order(&[])).await;
 }
 
-async fn an_empty_queued_message_is_refused(case: ProtocolCase) {
+async fn empty_queued_message_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     for kind in ["queued", "steering"] {
         client.dispatch_rejected(&uris.chat, pending_message_action(kind, "q", "  ")).await;
     }
 }
 
-async fn a_queued_message_of_somebody_else_is_refused(case: ProtocolCase) {
+async fn queued_message_of_another_origin_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut wish = pending_message_action("queued", "q", "x");
     wish["message"]["origin"]["kind"] = json!("agent");
     client.dispatch_rejected(&uris.chat, wish).await;
 }
 
-async fn an_unknown_kind_of_pending_message_is_refused(case: ProtocolCase) {
+async fn unknown_pending_message_kind_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     for kind in ["later", "", "QUEUED"] {
         client.dispatch_rejected(&uris.chat, pending_message_action(kind, "q", "x")).await;
@@ -194,7 +194,7 @@ async fn an_unknown_kind_of_pending_message_is_refused(case: ProtocolCase) {
     assert_eq!(queue(&mut client, &uris.chat).await, [""; 0]);
 }
 
-async fn a_message_that_ran_cannot_be_changed(case: ProtocolCase) {
+async fn started_message_cannot_be_changed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "now")).await;
     turns(&mut client, &uris.chat, 2).await;
@@ -210,7 +210,7 @@ async fn held(case: &ProtocolCase) -> (RecordingClient, CaseUris) {
     (client, uris)
 }
 
-async fn a_cancel_holds_the_queue(case: ProtocolCase) {
+async fn cancel_pauses_the_queue(case: ProtocolCase) {
     let (mut client, uris) = held(&case).await;
     while !paused(&mut client, &uris.session).await {
         client.wait_for(|message| message["params"]["channel"] == uris.session).await;
@@ -219,7 +219,7 @@ async fn a_cancel_holds_the_queue(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await.get("activeTurn"), None);
 }
 
-async fn a_failure_holds_the_queue(case: ProtocolCase) {
+async fn failure_pauses_the_queue(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let file = case.dir.join("go");
     let turn = client.send_message(&uris.chat, &format!("hold {} error 500", file.display())).await;
@@ -232,20 +232,20 @@ async fn a_failure_holds_the_queue(case: ProtocolCase) {
     assert_eq!(queue(&mut client, &uris.chat).await, ["one"]);
 }
 
-async fn the_next_message_releases_a_held_queue(case: ProtocolCase) {
+async fn next_message_resumes_a_paused_queue(case: ProtocolCase) {
     let (mut client, uris) = held(&case).await;
     client.send_message(&uris.chat, "first").await;
     assert_eq!(turns(&mut client, &uris.chat, 4).await[1..], ["first", "one", "two"]);
     assert!(!paused(&mut client, &uris.session).await);
 }
 
-async fn reordering_releases_a_held_queue(case: ProtocolCase) {
+async fn reordering_resumes_a_paused_queue(case: ProtocolCase) {
     let (mut client, uris) = held(&case).await;
     client.dispatch_accepted(&uris.chat, order(&["r", "q"])).await;
     assert_eq!(turns(&mut client, &uris.chat, 3).await[1..], ["two", "one"]);
 }
 
-async fn a_queue_holds_a_hundred(case: ProtocolCase) {
+async fn queue_holds_a_hundred_messages(case: ProtocolCase) {
     let (mut client, uris, turn) = working(&case).await;
     let mut last = 0;
     for number in 0..100 {
@@ -258,7 +258,7 @@ async fn a_queue_holds_a_hundred(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn a_queue_is_everybody_s(case: ProtocolCase) {
+async fn queue_is_shared_by_all_clients(case: ProtocolCase) {
     let (mut client, uris, _) = working(&case).await;
     let mut other = case.connect_to_session(&uris).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "mine")).await;
@@ -274,7 +274,7 @@ async fn slot(client: &mut RecordingClient, chat: &str) -> Value {
     client.subscribe(chat).await["steeringMessage"]["message"]["text"].take()
 }
 
-async fn words_for_a_running_turn_stand_in_its_slot(case: ProtocolCase) {
+async fn steer_is_in_the_steering_slot(case: ProtocolCase) {
     let (mut client, uris, turn) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "by the way")).await;
     assert_eq!(slot(&mut client, &uris.chat).await, "by the way");
@@ -282,7 +282,7 @@ async fn words_for_a_running_turn_stand_in_its_slot(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn later_words_replace_earlier_ones(case: ProtocolCase) {
+async fn later_steer_replaces_the_earlier_one(case: ProtocolCase) {
     let (mut client, uris, turn) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "first")).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("steering", "t", "second")).await;
@@ -291,7 +291,7 @@ async fn later_words_replace_earlier_ones(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn words_can_be_taken_back(case: ProtocolCase) {
+async fn steer_can_be_withdrawn(case: ProtocolCase) {
     let (mut client, uris, _) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "never mind")).await;
     client.dispatch_accepted(&uris.chat, removal("steering", "s")).await;
@@ -300,7 +300,7 @@ async fn words_can_be_taken_back(case: ProtocolCase) {
     turns(&mut client, &uris.chat, 1).await;
 }
 
-async fn words_reach_the_model_with_the_next_call(case: ProtocolCase) {
+async fn steer_reaches_the_model_with_the_next_call(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let file = case.dir.join("go");
     client.send_message(&uris.chat, &format!("hold {} call Read {{\"file_path\":\"x\"}}", file.display())).await;
@@ -318,7 +318,7 @@ async fn words_reach_the_model_with_the_next_call(case: ProtocolCase) {
     assert_eq!((&one["state"], &two["state"]), (&json!("complete"), &json!("complete")));
 }
 
-async fn words_that_nobody_heard_become_the_next_turn(case: ProtocolCase) {
+async fn undelivered_steer_becomes_the_next_turn(case: ProtocolCase) {
     let (mut client, uris, _) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "queued")).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "unheard")).await;
@@ -326,13 +326,13 @@ async fn words_that_nobody_heard_become_the_next_turn(case: ProtocolCase) {
     assert_eq!(turns(&mut client, &uris.chat, 3).await[1..], ["unheard", "queued"]);
 }
 
-async fn words_for_an_idle_chat_are_a_message(case: ProtocolCase) {
+async fn steer_on_an_idle_chat_is_a_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "hey")).await;
     assert_eq!(turns(&mut client, &uris.chat, 2).await[1], "hey");
 }
 
-async fn a_turn_may_start_from_the_queue_by_name(case: ProtocolCase) {
+async fn turn_may_start_a_queued_message_by_id(case: ProtocolCase) {
     let (mut client, uris) = held(&case).await;
     let mut wish = turn_started_action("two");
     wish["queuedMessageId"] = json!("r");
@@ -340,7 +340,7 @@ async fn a_turn_may_start_from_the_queue_by_name(case: ProtocolCase) {
     assert_eq!(turns(&mut client, &uris.chat, 3).await[1..], ["two", "one"], "it is no longer in the queue");
 }
 
-async fn a_turn_that_names_nothing_queued_is_refused(case: ProtocolCase) {
+async fn turn_with_an_unknown_queued_message_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut wish = turn_started_action("two");
     wish["queuedMessageId"] = json!("nobody");

@@ -3,33 +3,33 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    everybody_hears_the_same_in_the_same_order,
-    an_echo_names_its_author_to_everybody,
-    what_the_host_says_has_no_author,
-    a_refusal_is_heard_by_the_channel_s_subscribers,
-    one_session_is_not_heard_in_another,
-    late_comers_see_what_the_others_see,
-    a_client_that_leaves_disturbs_nobody,
-    a_turn_goes_on_without_its_author,
-    two_clients_start_a_turn_and_one_of_them_wins,
-    a_hundred_titles_of_ten_clients_end_in_one,
-    an_active_client_is_set_updated_and_removed,
-    nobody_speaks_for_another,
-    removing_an_inactive_client_is_refused,
-    unsubscribing_a_session_ends_the_activity_in_it,
-    an_active_client_that_comes_back_elsewhere_is_gone,
-    tools_of_a_client_are_kept_and_not_run,
-    a_malformed_active_client_is_refused,
-    a_wish_without_a_subscription_is_carried_out,
-    wishes_of_one_client_are_answered_in_their_order,
-    a_wish_for_an_unknown_session_is_ignored,
+    all_clients_receive_the_same_order,
+    envelope_names_its_origin_for_all_clients,
+    host_actions_have_no_origin,
+    rejection_reaches_the_channels_subscribers,
+    envelopes_of_one_session_do_not_reach_another,
+    late_subscribers_see_the_same_state,
+    client_disconnect_does_not_affect_others,
+    turn_continues_without_its_sender,
+    one_of_two_concurrent_turns_is_accepted,
+    concurrent_titles_of_ten_clients_converge,
+    active_client_is_set_updated_and_removed,
+    clients_cannot_act_for_other_clients,
+    removing_an_inactive_client_is_rejected,
+    unsubscribe_removes_the_active_client,
+    active_client_that_reconnects_without_the_session_is_removed,
+    client_tools_are_stored_and_not_run,
+    malformed_active_client_is_rejected,
+    dispatch_without_a_subscription_is_carried_out,
+    dispatches_of_one_client_are_answered_in_order,
+    dispatch_to_an_unknown_session_is_ignored,
 }
 
 fn title(title: &str) -> Value {
     json!({"type": "session/titleChanged", "title": title})
 }
 
-async fn everybody_hears_the_same_in_the_same_order(case: ProtocolCase) {
+async fn all_clients_receive_the_same_order(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let (mut two, mut three) = (case.connect_to_session(&uris).await, case.connect_to_session(&uris).await);
     let turn = one.send_message(&uris.chat, "deltas 100").await;
@@ -44,7 +44,7 @@ async fn everybody_hears_the_same_in_the_same_order(case: ProtocolCase) {
     assert_eq!(one.received_envelopes(&uris.chat), three.received_envelopes(&uris.chat));
 }
 
-async fn an_echo_names_its_author_to_everybody(case: ProtocolCase) {
+async fn envelope_names_its_origin_for_all_clients(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     one.dispatch_accepted(&uris.session, title("x")).await;
@@ -52,7 +52,7 @@ async fn an_echo_names_its_author_to_everybody(case: ProtocolCase) {
     assert_eq!(heard["origin"], json!({"clientId": one.id, "clientSeq": one.seq}));
 }
 
-async fn what_the_host_says_has_no_author(case: ProtocolCase) {
+async fn host_actions_have_no_origin(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "deltas 3").await;
     for envelope in client.received_envelopes(&uris.chat) {
@@ -61,7 +61,7 @@ async fn what_the_host_says_has_no_author(case: ProtocolCase) {
     }
 }
 
-async fn a_refusal_is_heard_by_the_channel_s_subscribers(case: ProtocolCase) {
+async fn rejection_reaches_the_channels_subscribers(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let reason = one.dispatch_rejected(&uris.session, title("")).await;
@@ -71,7 +71,7 @@ async fn a_refusal_is_heard_by_the_channel_s_subscribers(case: ProtocolCase) {
     two.assert_state_matches_host(&uris.session).await;
 }
 
-async fn one_session_is_not_heard_in_another(case: ProtocolCase) {
+async fn envelopes_of_one_session_do_not_reach_another(case: ProtocolCase) {
     let (mut one, mine) = case.connect_with_session().await;
     let (mut two, theirs) = case.connect_with_session().await;
     let (a, b) = (one.send_message(&mine.chat, "deltas 20").await, two.send_message(&theirs.chat, "deltas 20").await);
@@ -81,7 +81,7 @@ async fn one_session_is_not_heard_in_another(case: ProtocolCase) {
     assert_eq!(two.received_envelopes(&mine.chat).len() + two.received_envelopes(&mine.session).len(), 0);
 }
 
-async fn late_comers_see_what_the_others_see(case: ProtocolCase) {
+async fn late_subscribers_see_the_same_state(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let turn = one.send_message(&uris.chat, "slow").await;
     one.wait_for_action(&uris.chat, "chat/delta").await;
@@ -93,7 +93,7 @@ async fn late_comers_see_what_the_others_see(case: ProtocolCase) {
     assert_eq!(one.subscribe(&uris.chat).await, late.subscribe(&uris.chat).await);
 }
 
-async fn a_client_that_leaves_disturbs_nobody(case: ProtocolCase) {
+async fn client_disconnect_does_not_affect_others(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let turn = one.send_message(&uris.chat, "deltas 300").await;
     for _ in 0..5 {
@@ -103,7 +103,7 @@ async fn a_client_that_leaves_disturbs_nobody(case: ProtocolCase) {
     one.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_turn_goes_on_without_its_author(case: ProtocolCase) {
+async fn turn_continues_without_its_sender(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let turn = one.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
@@ -113,7 +113,7 @@ async fn a_turn_goes_on_without_its_author(case: ProtocolCase) {
     assert_eq!(two.wait_for_turn_end(&uris.chat, &turn).await["type"], "chat/turnComplete");
 }
 
-async fn two_clients_start_a_turn_and_one_of_them_wins(case: ProtocolCase) {
+async fn one_of_two_concurrent_turns_is_accepted(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_started_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let (mine, theirs) = (turn_started_action("hang"), turn_started_action("hang"));
@@ -126,7 +126,7 @@ async fn two_clients_start_a_turn_and_one_of_them_wins(case: ProtocolCase) {
     one.dispatch_accepted(&uris.chat, turn_cancelled_action(winner["turnId"].as_str().unwrap())).await;
 }
 
-async fn a_hundred_titles_of_ten_clients_end_in_one(case: ProtocolCase) {
+async fn concurrent_titles_of_ten_clients_converge(case: ProtocolCase) {
     let (mut watcher, uris) = case.connect_with_started_session().await;
     let mut writers = Vec::new();
     for number in 0..10 {
@@ -160,7 +160,7 @@ async fn actives(client: &mut RecordingClient, session: &str) -> Vec<Value> {
     client.subscribe(session).await["activeClients"].as_array().unwrap().clone()
 }
 
-async fn an_active_client_is_set_updated_and_removed(case: ProtocolCase) {
+async fn active_client_is_set_updated_and_removed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let id = client.id.clone();
     client.dispatch_accepted(&uris.session, active(&id, "One")).await;
@@ -172,7 +172,7 @@ async fn an_active_client_is_set_updated_and_removed(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn nobody_speaks_for_another(case: ProtocolCase) {
+async fn clients_cannot_act_for_other_clients(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let id = one.id.clone();
@@ -182,13 +182,13 @@ async fn nobody_speaks_for_another(case: ProtocolCase) {
     assert_eq!(actives(&mut one, &uris.session).await[0]["displayName"], "One");
 }
 
-async fn removing_an_inactive_client_is_refused(case: ProtocolCase) {
+async fn removing_an_inactive_client_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let id = client.id.clone();
     client.dispatch_rejected(&uris.session, inactive(&id)).await;
 }
 
-async fn unsubscribing_a_session_ends_the_activity_in_it(case: ProtocolCase) {
+async fn unsubscribe_removes_the_active_client(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let id = one.id.clone();
@@ -198,7 +198,7 @@ async fn unsubscribing_a_session_ends_the_activity_in_it(case: ProtocolCase) {
     two.assert_state_matches_host(&uris.session).await;
 }
 
-async fn an_active_client_that_comes_back_elsewhere_is_gone(case: ProtocolCase) {
+async fn active_client_that_reconnects_without_the_session_is_removed(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let id = one.id.clone();
@@ -217,7 +217,7 @@ async fn an_active_client_that_comes_back_elsewhere_is_gone(case: ProtocolCase) 
     assert_eq!(two.wait_for_action(&uris.session, "session/activeClientRemoved").await["clientId"], id);
 }
 
-async fn tools_of_a_client_are_kept_and_not_run(case: ProtocolCase) {
+async fn client_tools_are_stored_and_not_run(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut wish = active(&client.id, "One");
     wish["activeClient"]["tools"] =
@@ -228,7 +228,7 @@ async fn tools_of_a_client_are_kept_and_not_run(case: ProtocolCase) {
     assert_eq!(turn["state"], "complete");
 }
 
-async fn a_malformed_active_client_is_refused(case: ProtocolCase) {
+async fn malformed_active_client_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for active in [json!({}), json!({"clientId": client.id}), json!(7), json!({"clientId": client.id, "tools": 7})] {
         client
@@ -238,14 +238,14 @@ async fn a_malformed_active_client_is_refused(case: ProtocolCase) {
     assert_eq!(actives(&mut client, &uris.session).await, [] as [Value; 0]);
 }
 
-async fn a_wish_without_a_subscription_is_carried_out(case: ProtocolCase) {
+async fn dispatch_without_a_subscription_is_carried_out(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_client().await;
     two.dispatch(&uris.session, title("From afar")).await;
     assert_eq!(one.wait_for_action(&uris.session, "session/titleChanged").await["title"], "From afar");
 }
 
-async fn wishes_of_one_client_are_answered_in_their_order(case: ProtocolCase) {
+async fn dispatches_of_one_client_are_answered_in_order(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut last = 0;
     for number in 0..200 {
@@ -262,7 +262,7 @@ async fn wishes_of_one_client_are_answered_in_their_order(case: ProtocolCase) {
     assert!(origins.windows(2).all(|pair| pair[0] < pair[1]), "{origins:?}");
 }
 
-async fn a_wish_for_an_unknown_session_is_ignored(case: ProtocolCase) {
+async fn dispatch_to_an_unknown_session_is_ignored(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let nobody = CaseUris::random();
     client.dispatch(&nobody.session, title("x")).await;

@@ -3,17 +3,17 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    numbers_grow_by_one_sequence_over_all_channels,
-    a_refusal_has_a_number_of_its_own,
-    two_clients_agree_about_every_number,
-    a_snapshot_stands_between_two_numbers,
-    snapshots_and_envelopes_lead_to_one_state_at_any_moment,
-    numbers_are_not_used_twice_by_sessions_side_by_side,
-    the_turn_is_accepted_before_the_agent_speaks,
-    the_session_is_ready_before_it_is_announced,
-    an_end_comes_last,
-    a_client_s_own_wishes_are_echoed_before_later_ones,
-    the_chat_s_line_in_the_session_follows_the_chat,
+    one_sequence_numbers_all_channels,
+    rejection_has_its_own_number,
+    two_clients_agree_on_every_number,
+    snapshot_is_consistent_with_its_number,
+    snapshot_plus_envelopes_equals_the_state_at_any_time,
+    concurrent_sessions_never_share_a_number,
+    turn_is_accepted_before_agent_output,
+    session_is_ready_before_it_is_announced,
+    turn_end_comes_last,
+    own_dispatches_are_echoed_in_order,
+    chat_entry_in_the_session_follows_the_chat,
 }
 
 fn number(envelope: &Value) -> i64 {
@@ -30,7 +30,7 @@ fn title(title: &str) -> Value {
     json!({"type": "session/titleChanged", "title": title})
 }
 
-async fn numbers_grow_by_one_sequence_over_all_channels(case: ProtocolCase) {
+async fn one_sequence_numbers_all_channels(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.subscribe(&uris.annotations()).await;
     let turn = client.send_message(&uris.chat, "deltas 50").await;
@@ -43,7 +43,7 @@ async fn numbers_grow_by_one_sequence_over_all_channels(case: ProtocolCase) {
     assert!(all.windows(2).all(|pair| number(&pair[0]) < number(&pair[1])));
 }
 
-async fn a_refusal_has_a_number_of_its_own(case: ProtocolCase) {
+async fn rejection_has_its_own_number(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let before = client.dispatch_accepted(&uris.session, title("x")).await;
     client.dispatch_rejected(&uris.session, title("")).await;
@@ -53,7 +53,7 @@ async fn a_refusal_has_a_number_of_its_own(case: ProtocolCase) {
     assert!(number(&before) < number(&refused) && number(&refused) < number(&after));
 }
 
-async fn two_clients_agree_about_every_number(case: ProtocolCase) {
+async fn two_clients_agree_on_every_number(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let turn = one.send_message(&uris.chat, "deltas 100").await;
@@ -70,7 +70,7 @@ async fn two_clients_agree_about_every_number(case: ProtocolCase) {
     }
 }
 
-async fn a_snapshot_stands_between_two_numbers(case: ProtocolCase) {
+async fn snapshot_is_consistent_with_its_number(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let before = client.dispatch_accepted(&uris.session, title("before")).await;
     let answer = client.call_ok("subscribe", json!({"channel": uris.session})).await;
@@ -79,7 +79,7 @@ async fn a_snapshot_stands_between_two_numbers(case: ProtocolCase) {
     assert!(number(&before) <= from && from < number(&after), "{from}");
 }
 
-async fn snapshots_and_envelopes_lead_to_one_state_at_any_moment(case: ProtocolCase) {
+async fn snapshot_plus_envelopes_equals_the_state_at_any_time(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "deltas 400").await;
     let mut others = Vec::new();
@@ -93,7 +93,7 @@ async fn snapshots_and_envelopes_lead_to_one_state_at_any_moment(case: ProtocolC
     }
 }
 
-async fn numbers_are_not_used_twice_by_sessions_side_by_side(case: ProtocolCase) {
+async fn concurrent_sessions_never_share_a_number(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let (one, two) = (client.create_session(&case.dir).await, client.create_session(&case.dir).await);
     let (a, b) =
@@ -104,7 +104,7 @@ async fn numbers_are_not_used_twice_by_sessions_side_by_side(case: ProtocolCase)
     assert!(all.windows(2).all(|pair| number(&pair[0]) < number(&pair[1])), "in order, and none of them twice");
 }
 
-async fn the_turn_is_accepted_before_the_agent_speaks(case: ProtocolCase) {
+async fn turn_is_accepted_before_agent_output(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let turn = client.send_message(&uris.chat, "deltas 3").await;
     client.wait_for_turn_end(&uris.chat, &turn).await;
@@ -114,7 +114,7 @@ async fn the_turn_is_accepted_before_the_agent_speaks(case: ProtocolCase) {
     assert_eq!(mine[0]["origin"]["clientId"], client.id);
 }
 
-async fn the_session_is_ready_before_it_is_announced(case: ProtocolCase) {
+async fn session_is_ready_before_it_is_announced(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "hello").await;
     client.wait_for_notification("root/sessionAdded", &uris.session).await;
@@ -124,7 +124,7 @@ async fn the_session_is_ready_before_it_is_announced(case: ProtocolCase) {
     assert!(ready < added, "ready {ready}, added {added}");
 }
 
-async fn an_end_comes_last(case: ProtocolCase) {
+async fn turn_end_comes_last(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for text in ["deltas 20", "error 500", "tool"] {
         let turn = client.send_message(&uris.chat, text).await;
@@ -142,7 +142,7 @@ async fn an_end_comes_last(case: ProtocolCase) {
     }
 }
 
-async fn a_client_s_own_wishes_are_echoed_before_later_ones(case: ProtocolCase) {
+async fn own_dispatches_are_echoed_in_order(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let first = client.dispatch(&uris.session, title("a")).await;
     let second = client.dispatch(&uris.chat, json!({"type": "chat/draftChanged", "draft": user_message("x")})).await;
@@ -152,7 +152,7 @@ async fn a_client_s_own_wishes_are_echoed_before_later_ones(case: ProtocolCase) 
     assert!(number(&numbers[0]) < number(&numbers[1]) && number(&numbers[1]) < number(&numbers[2]));
 }
 
-async fn the_chat_s_line_in_the_session_follows_the_chat(case: ProtocolCase) {
+async fn chat_entry_in_the_session_follows_the_chat(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;

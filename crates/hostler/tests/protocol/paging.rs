@@ -5,28 +5,28 @@ use std::sync::Arc;
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_TURNS_IN_MEMORY", "2")]);
-    without_a_view_all_turns_are_sent,
-    a_view_holds_the_last_turns_and_a_cursor,
-    a_view_of_more_than_there_is_has_no_cursor,
-    a_view_of_none_holds_the_last_one_at_least,
-    pages_lead_to_the_whole_chat,
-    a_page_comes_before_its_answer,
-    a_page_is_for_the_one_who_asked,
-    a_page_may_be_fetched_right_behind_the_subscription,
-    a_page_may_be_fetched_while_a_turn_runs,
-    a_cursor_is_good_while_turns_are_added,
-    a_cursor_is_used_once,
-    a_cursor_of_another_chat_is_refused,
-    a_garbled_cursor_is_refused,
+    subscribe_without_a_view_returns_all_turns,
+    view_has_the_latest_turns_and_a_cursor,
+    view_larger_than_the_chat_has_no_cursor,
+    view_of_zero_has_at_least_the_last_turn,
+    pages_add_up_to_the_whole_chat,
+    page_arrives_before_its_answer,
+    page_reaches_only_its_requester,
+    page_may_be_fetched_right_after_subscribe,
+    page_may_be_fetched_during_a_turn,
+    cursor_stays_valid_while_turns_are_added,
+    cursor_is_used_once,
+    cursor_of_another_chat_is_rejected,
+    invalid_turn_cursor_is_rejected,
     turns_of_an_unknown_chat_are_32001,
-    whoever_does_not_hear_the_chat_fetches_nothing,
-    nothing_older_is_an_empty_page,
-    a_malformed_view_is_invalid,
-    a_client_that_comes_back_keeps_its_window,
-    sessions_are_listed_by_the_page,
-    a_garbled_cursor_of_the_list_is_invalid,
-    a_list_holds_still_while_sessions_come,
-    limits_that_make_no_sense_do_no_harm,
+    fetching_turns_requires_a_subscription,
+    page_without_older_turns_is_empty,
+    malformed_view_is_invalid,
+    reconnecting_client_keeps_its_view,
+    sessions_are_listed_by_page,
+    invalid_session_list_cursor_is_rejected,
+    session_pages_are_stable_while_sessions_are_added,
+    invalid_page_limits_are_tolerated,
 }
 
 /// Returns a chat with this many turns, and a subscriber with its full state.
@@ -62,21 +62,21 @@ async fn page(client: &mut RecordingClient, chat: &str, cursor: &Value) -> Value
     loaded.expect("the turns come before the answer")["action"].take()
 }
 
-async fn without_a_view_all_turns_are_sent(case: ProtocolCase) {
+async fn subscribe_without_a_view_returns_all_turns(case: ProtocolCase) {
     let (mut client, uris) = long(&case, 7).await;
     let state = client.subscribe(&uris.chat).await;
     assert_eq!((ids(&state["turns"]), state.get("turnsNextCursor")), (numbered(0..7), None));
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_view_holds_the_last_turns_and_a_cursor(case: ProtocolCase) {
+async fn view_has_the_latest_turns_and_a_cursor(case: ProtocolCase) {
     let (_, uris) = long(&case, 7).await;
     let state = view(&mut case.connect_client().await, &uris.chat, 3).await;
     assert_eq!(ids(&state["turns"]), numbered(4..7));
     assert!(state["turnsNextCursor"].is_string(), "{state:#}");
 }
 
-async fn a_view_of_more_than_there_is_has_no_cursor(case: ProtocolCase) {
+async fn view_larger_than_the_chat_has_no_cursor(case: ProtocolCase) {
     let (_, uris) = long(&case, 3).await;
     for turns in [3, 4, 1000] {
         let state = view(&mut case.connect_client().await, &uris.chat, turns).await;
@@ -84,12 +84,12 @@ async fn a_view_of_more_than_there_is_has_no_cursor(case: ProtocolCase) {
     }
 }
 
-async fn a_view_of_none_holds_the_last_one_at_least(case: ProtocolCase) {
+async fn view_of_zero_has_at_least_the_last_turn(case: ProtocolCase) {
     let (_, uris) = long(&case, 3).await;
     assert_eq!(ids(&view(&mut case.connect_client().await, &uris.chat, 0).await["turns"]), numbered(2..3));
 }
 
-async fn pages_lead_to_the_whole_chat(case: ProtocolCase) {
+async fn pages_add_up_to_the_whole_chat(case: ProtocolCase) {
     let (mut client, uris) = long(&case, 8).await;
     let whole = client.subscribe(&uris.chat).await;
     let mut other = case.connect_client().await;
@@ -107,7 +107,7 @@ async fn pages_lead_to_the_whole_chat(case: ProtocolCase) {
     assert_eq!(state, whole);
 }
 
-async fn a_page_comes_before_its_answer(case: ProtocolCase) {
+async fn page_arrives_before_its_answer(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
     let mut client = case.connect_client().await;
     let state = view(&mut client, &uris.chat, 2).await;
@@ -116,7 +116,7 @@ async fn a_page_comes_before_its_answer(case: ProtocolCase) {
     assert_eq!(loaded.get("turnsNextCursor"), None);
 }
 
-async fn a_page_is_for_the_one_who_asked(case: ProtocolCase) {
+async fn page_reaches_only_its_requester(case: ProtocolCase) {
     let (mut bystander, uris) = long(&case, 4).await;
     let mut client = case.connect_client().await;
     let state = view(&mut client, &uris.chat, 1).await;
@@ -126,7 +126,7 @@ async fn a_page_is_for_the_one_who_asked(case: ProtocolCase) {
     bystander.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_page_may_be_fetched_right_behind_the_subscription(case: ProtocolCase) {
+async fn page_may_be_fetched_right_after_subscribe(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
     let mut client = case.connect_client().await;
     let one = client.request("subscribe", json!({"channel": uris.chat, "view": {"turns": 2}})).await;
@@ -136,7 +136,7 @@ async fn a_page_may_be_fetched_right_behind_the_subscription(case: ProtocolCase)
     assert_eq!(ids(&client.wait_for_action(&uris.chat, "chat/turnsLoaded").await["turns"]), numbered(0..2));
 }
 
-async fn a_page_may_be_fetched_while_a_turn_runs(case: ProtocolCase) {
+async fn page_may_be_fetched_during_a_turn(case: ProtocolCase) {
     let (mut author, uris) = long(&case, 4).await;
     let turn = author.send_message(&uris.chat, "slow").await;
     author.wait_for_action(&uris.chat, "chat/delta").await;
@@ -149,7 +149,7 @@ async fn a_page_may_be_fetched_while_a_turn_runs(case: ProtocolCase) {
     client.wait_for_turn_end(&uris.chat, &turn).await;
 }
 
-async fn a_cursor_is_good_while_turns_are_added(case: ProtocolCase) {
+async fn cursor_stays_valid_while_turns_are_added(case: ProtocolCase) {
     let (mut author, uris) = long(&case, 4).await;
     let mut client = case.connect_client().await;
     let state = view(&mut client, &uris.chat, 2).await;
@@ -159,7 +159,7 @@ async fn a_cursor_is_good_while_turns_are_added(case: ProtocolCase) {
     assert_eq!(ids(&loaded["turns"]), numbered(0..2));
 }
 
-async fn a_cursor_is_used_once(case: ProtocolCase) {
+async fn cursor_is_used_once(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
     let mut client = case.connect_client().await;
     let cursor = view(&mut client, &uris.chat, 2).await["turnsNextCursor"].take();
@@ -167,7 +167,7 @@ async fn a_cursor_is_used_once(case: ProtocolCase) {
     assert_eq!(client.call_error_code("fetchTurns", json!({"channel": uris.chat, "cursor": cursor})).await, -32602);
 }
 
-async fn a_cursor_of_another_chat_is_refused(case: ProtocolCase) {
+async fn cursor_of_another_chat_is_rejected(case: ProtocolCase) {
     let ((_, one), (_, two)) = (long(&case, 4).await, long(&case, 4).await);
     let mut client = case.connect_client().await;
     view(&mut client, &one.chat, 2).await;
@@ -175,7 +175,7 @@ async fn a_cursor_of_another_chat_is_refused(case: ProtocolCase) {
     assert_eq!(client.call_error_code("fetchTurns", json!({"channel": one.chat, "cursor": cursor})).await, -32602);
 }
 
-async fn a_garbled_cursor_is_refused(case: ProtocolCase) {
+async fn invalid_turn_cursor_is_rejected(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
     let mut client = case.connect_client().await;
     view(&mut client, &uris.chat, 2).await;
@@ -191,21 +191,21 @@ async fn turns_of_an_unknown_chat_are_32001(case: ProtocolCase) {
     }
 }
 
-async fn whoever_does_not_hear_the_chat_fetches_nothing(case: ProtocolCase) {
+async fn fetching_turns_requires_a_subscription(case: ProtocolCase) {
     let (_, uris) = long(&case, 4).await;
     let cursor = view(&mut case.connect_client().await, &uris.chat, 2).await["turnsNextCursor"].take();
     let mut stranger = case.connect_client().await;
     assert_eq!(stranger.call_error_code("fetchTurns", json!({"channel": uris.chat, "cursor": cursor})).await, -32602);
 }
 
-async fn nothing_older_is_an_empty_page(case: ProtocolCase) {
+async fn page_without_older_turns_is_empty(case: ProtocolCase) {
     let (mut client, uris) = long(&case, 2).await;
     client.subscribe(&uris.chat).await;
     assert_eq!(client.call_ok("fetchTurns", json!({"channel": uris.chat})).await, json!({}));
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_malformed_view_is_invalid(case: ProtocolCase) {
+async fn malformed_view_is_invalid(case: ProtocolCase) {
     let (_, uris) = long(&case, 2).await;
     let mut client = case.connect_client().await;
     for view in [json!({"turns": -1}), json!({"turns": "three"}), json!(7)] {
@@ -219,7 +219,7 @@ async fn a_malformed_view_is_invalid(case: ProtocolCase) {
     client.call_ok("subscribe", json!({"channel": uris.session, "view": {"turns": 1}})).await;
 }
 
-async fn a_client_that_comes_back_keeps_its_window(case: ProtocolCase) {
+async fn reconnecting_client_keeps_its_view(case: ProtocolCase) {
     let (_, uris) = long(&case, 6).await;
     let mut client = case.connect_client().await;
     view(&mut client, &uris.chat, 2).await;
@@ -251,7 +251,7 @@ async fn end(own: ProtocolCase, client: RecordingClient) {
     Arc::into_inner(stage).unwrap().host.stop().await;
 }
 
-async fn sessions_are_listed_by_the_page(case: ProtocolCase) {
+async fn sessions_are_listed_by_page(case: ProtocolCase) {
     let (own, mut client) = listed(&case, 7).await;
     let whole = client.call_ok("listSessions", json!({})).await;
     assert_eq!((whole["items"].as_array().unwrap().len(), whole.get("nextCursor")), (7, None));
@@ -272,14 +272,14 @@ async fn sessions_are_listed_by_the_page(case: ProtocolCase) {
     end(own, client).await;
 }
 
-async fn a_garbled_cursor_of_the_list_is_invalid(case: ProtocolCase) {
+async fn invalid_session_list_cursor_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for cursor in [json!("!"), json!(""), json!(7), json!("x".repeat(100_000))] {
         assert_eq!(client.call_error_code("listSessions", json!({"cursor": cursor})).await, -32602);
     }
 }
 
-async fn a_list_holds_still_while_sessions_come(case: ProtocolCase) {
+async fn session_pages_are_stable_while_sessions_are_added(case: ProtocolCase) {
     let (own, mut client) = listed(&case, 4).await;
     let whole = client.call_ok("listSessions", json!({})).await["items"].take();
     let first = client.call_ok("listSessions", json!({"limit": 2})).await;
@@ -295,7 +295,7 @@ async fn a_list_holds_still_while_sessions_come(case: ProtocolCase) {
     end(own, client).await;
 }
 
-async fn limits_that_make_no_sense_do_no_harm(case: ProtocolCase) {
+async fn invalid_page_limits_are_tolerated(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for limit in [json!(0), json!(-1), json!("many")] {
         assert_eq!(client.call_error_code("listSessions", json!({"limit": limit})).await, -32602, "{limit}");

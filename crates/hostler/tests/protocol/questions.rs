@@ -3,23 +3,23 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_question_is_a_part_of_the_turn_and_a_need_of_the_session,
-    a_chosen_answer_reaches_the_agent,
-    several_answers_are_given_at_once,
-    own_words_are_an_answer,
-    a_draft_is_shared_and_is_no_answer,
-    a_draft_counts_when_the_rest_is_accepted,
-    a_decline_reaches_the_agent,
-    a_cancel_of_a_question_reaches_the_agent,
-    the_first_completion_wins,
-    an_unknown_request_is_refused,
-    an_unknown_question_is_refused,
-    an_answer_that_fits_no_question_is_refused,
-    a_malformed_answer_is_refused,
-    accepting_without_required_answers_is_refused,
-    a_cancelled_turn_leaves_the_question_unanswered,
-    a_plan_is_shown_and_answered,
-    no_client_can_ask,
+    question_is_a_turn_part_and_in_the_sessions_input_needed,
+    chosen_answer_reaches_the_agent,
+    several_answers_are_given_together,
+    free_text_is_an_answer,
+    answer_draft_is_shared_and_is_not_an_answer,
+    answer_draft_counts_when_the_request_is_accepted,
+    decline_reaches_the_agent,
+    cancelled_question_reaches_the_agent,
+    first_completed_answer_wins,
+    answer_to_an_unknown_request_is_rejected,
+    answer_to_an_unknown_question_is_rejected,
+    answer_of_the_wrong_type_is_rejected,
+    malformed_question_answer_is_rejected,
+    accepting_without_required_answers_is_rejected,
+    cancelled_turn_leaves_the_question_unanswered,
+    plan_is_shown_and_answered,
+    clients_cannot_dispatch_questions,
 }
 
 fn questions() -> Value {
@@ -68,7 +68,7 @@ async fn ended(client: &mut RecordingClient, uris: &CaseUris) -> Value {
     }
 }
 
-async fn a_question_is_a_part_of_the_turn_and_a_need_of_the_session(case: ProtocolCase) {
+async fn question_is_a_turn_part_and_in_the_sessions_input_needed(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     assert_eq!(request["questions"][0]["kind"], "single-select", "{request:#}");
     assert_eq!(request["questions"][1]["kind"], "multi-select");
@@ -82,7 +82,7 @@ async fn a_question_is_a_part_of_the_turn_and_a_need_of_the_session(case: Protoc
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn a_chosen_answer_reaches_the_agent(case: ProtocolCase) {
+async fn chosen_answer_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
     let turn = ended(&mut client, &uris).await;
@@ -90,7 +90,7 @@ async fn a_chosen_answer_reaches_the_agent(case: ProtocolCase) {
     assert!(told.contains("blue") && turn["state"] == "complete", "{turn:#}");
 }
 
-async fn several_answers_are_given_at_once(case: ProtocolCase) {
+async fn several_answers_are_given_together(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let echo = client.dispatch_accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
     assert_eq!(echo["action"]["answers"][id(&request, 1)]["value"]["value"], json!(["small", "large"]));
@@ -98,7 +98,7 @@ async fn several_answers_are_given_at_once(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().map_or(0, Vec::len), 0);
 }
 
-async fn own_words_are_an_answer(case: ProtocolCase) {
+async fn free_text_is_an_answer(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let own = json!({"state": "submitted", "value": {"kind": "selected", "value": "", "freeformValues": ["mauve"]}});
     client.dispatch_accepted(&uris.chat, completed(&request, "accept", json!({id(&request, 0): own}))).await;
@@ -110,7 +110,7 @@ fn draft(request: &Value, number: usize, answer: Value) -> Value {
     json!({"type": "chat/inputAnswerChanged", "requestId": request["id"], "questionId": id(request, number), "answer": answer})
 }
 
-async fn a_draft_is_shared_and_is_no_answer(case: ProtocolCase) {
+async fn answer_draft_is_shared_and_is_not_an_answer(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let mut other = case.connect_to_session(&uris).await;
     let answer = json!({"state": "draft", "value": {"kind": "selected", "value": "red"}});
@@ -121,7 +121,7 @@ async fn a_draft_is_shared_and_is_no_answer(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
 }
 
-async fn a_draft_counts_when_the_rest_is_accepted(case: ProtocolCase) {
+async fn answer_draft_counts_when_the_request_is_accepted(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     client.dispatch_accepted(&uris.chat, draft(&request, 0, chosen(json!("red")))).await;
     let rest = json!({id(&request, 1): chosen(json!(["large"]))});
@@ -131,21 +131,21 @@ async fn a_draft_counts_when_the_rest_is_accepted(case: ProtocolCase) {
     assert!(told.contains("red") && told.contains("large"), "{turn:#}");
 }
 
-async fn a_decline_reaches_the_agent(case: ProtocolCase) {
+async fn decline_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
     let turn = ended(&mut client, &uris).await;
     assert_eq!(turn["state"], "complete", "the agent goes on without an answer: {turn:#}");
 }
 
-async fn a_cancel_of_a_question_reaches_the_agent(case: ProtocolCase) {
+async fn cancelled_question_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
     let turn = ended(&mut client, &uris).await;
     assert_eq!(turn["state"], "complete", "{turn:#}");
 }
 
-async fn the_first_completion_wins(case: ProtocolCase) {
+async fn first_completed_answer_wins(case: ProtocolCase) {
     let (mut one, uris, request) = asked(&case).await;
     let mut two = case.connect_to_session(&uris).await;
     let first = one.dispatch(&uris.chat, completed(&request, "accept", both(&request))).await;
@@ -165,7 +165,7 @@ async fn untouched(client: &mut RecordingClient, uris: &CaseUris, wishes: Vec<Va
     assert_eq!(client.subscribe(&uris.chat).await["activeTurn"], before);
 }
 
-async fn an_unknown_request_is_refused(case: ProtocolCase) {
+async fn answer_to_an_unknown_request_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let mut other = request.clone();
     other["id"] = json!("nobody");
@@ -176,7 +176,7 @@ async fn an_unknown_request_is_refused(case: ProtocolCase) {
     client.dispatch_rejected(&uris.chat, completed(&request, "accept", both(&request))).await;
 }
 
-async fn an_unknown_question_is_refused(case: ProtocolCase) {
+async fn answer_to_an_unknown_question_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wish = json!({"type": "chat/inputAnswerChanged", "requestId": request["id"], "questionId": "nobody",
         "answer": chosen(json!("red"))});
@@ -184,7 +184,7 @@ async fn an_unknown_question_is_refused(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn an_answer_that_fits_no_question_is_refused(case: ProtocolCase) {
+async fn answer_of_the_wrong_type_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wishes = vec![
         draft(&request, 0, chosen(json!("green"))),
@@ -196,7 +196,7 @@ async fn an_answer_that_fits_no_question_is_refused(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn a_malformed_answer_is_refused(case: ProtocolCase) {
+async fn malformed_question_answer_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wishes = vec![
         draft(&request, 0, json!({"state": "submitted"})),
@@ -208,7 +208,7 @@ async fn a_malformed_answer_is_refused(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn accepting_without_required_answers_is_refused(case: ProtocolCase) {
+async fn accepting_without_required_answers_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let required = request["questions"].as_array().unwrap().iter().any(|question| question["required"] == true);
     let wish = completed(&request, "accept", json!({}));
@@ -221,7 +221,7 @@ async fn accepting_without_required_answers_is_refused(case: ProtocolCase) {
     ended(&mut client, &uris).await;
 }
 
-async fn a_cancelled_turn_leaves_the_question_unanswered(case: ProtocolCase) {
+async fn cancelled_turn_leaves_the_question_unanswered(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let state = client.subscribe(&uris.chat).await;
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(state["activeTurn"]["id"].as_str().unwrap())).await;
@@ -232,7 +232,7 @@ async fn a_cancelled_turn_leaves_the_question_unanswered(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().map_or(0, Vec::len), 0);
 }
 
-async fn a_plan_is_shown_and_answered(case: ProtocolCase) {
+async fn plan_is_shown_and_answered(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let config = json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}});
     client.dispatch_accepted(&uris.session, config).await;
@@ -246,7 +246,7 @@ async fn a_plan_is_shown_and_answered(case: ProtocolCase) {
     assert_eq!(values["permissionMode"], "acceptEdits");
 }
 
-async fn no_client_can_ask(case: ProtocolCase) {
+async fn clients_cannot_dispatch_questions(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wishes = vec![json!({"type": "chat/inputRequested", "request": {"id": "mine", "message": "Your password?"}})];
     untouched(&mut client, &uris, wishes).await;

@@ -3,31 +3,31 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_stranger_is_not_found_and_may_initialize,
-    what_was_missed_is_replayed_as_it_was_sent,
-    nothing_missed_is_an_empty_replay,
-    the_own_echoes_are_replayed_too,
-    refusals_are_replayed_too,
-    only_the_channels_that_are_named_are_replayed,
-    what_is_new_follows_the_replay,
-    channels_that_are_gone_are_named_as_missing,
-    numbers_from_the_future_get_snapshots,
-    a_number_of_another_life_gets_a_snapshot_that_is_true,
-    negative_numbers_do_no_harm,
-    the_channel_may_be_left_out,
-    a_failed_reconnect_leaves_the_socket_open,
-    reconnect_after_initialize_is_refused,
+    unknown_client_is_not_found_and_may_initialize,
+    missed_envelopes_are_replayed_unchanged,
+    nothing_missed_gives_an_empty_replay,
+    own_echoes_are_replayed,
+    rejections_are_replayed,
+    only_named_channels_are_replayed,
+    new_envelopes_follow_the_replay,
+    removed_channels_are_reported_as_missing,
+    future_numbers_get_snapshots,
+    number_of_another_host_run_gets_a_correct_snapshot,
+    negative_numbers_are_tolerated,
+    reconnect_channel_may_be_omitted,
+    failed_reconnect_leaves_the_socket_open,
+    reconnect_after_initialize_is_rejected,
     malformed_reconnects_are_invalid,
-    replay_and_snapshot_lead_to_the_same_state,
-    a_client_that_vanished_in_mid_stream_misses_no_character,
-    the_version_is_remembered,
-    a_repeated_wish_has_no_second_effect,
-    a_repeated_wish_is_answered_by_its_first_envelope,
-    the_same_number_with_another_wish_is_another_wish,
+    replay_and_snapshot_give_the_same_state,
+    client_lost_during_a_stream_misses_nothing,
+    reconnect_keeps_the_negotiated_version,
+    repeated_dispatch_has_no_second_effect,
+    repeated_dispatch_is_answered_by_its_first_envelope,
+    same_number_with_another_action_is_a_new_dispatch,
     notifications_are_not_replayed,
-    an_older_socket_of_the_same_client_may_linger,
-    subscriptions_that_are_not_named_are_forgotten,
-    annotations_are_replayed_like_the_rest,
+    older_socket_of_the_same_client_may_stay_open,
+    unnamed_subscriptions_are_dropped_on_reconnect,
+    annotations_are_replayed,
 }
 
 fn back(client: &RecordingClient, seen: i64, channels: &[&str]) -> Value {
@@ -55,7 +55,7 @@ async fn parted(case: &ProtocolCase) -> (RecordingClient, RecordingClient, CaseU
     (gone, there, uris)
 }
 
-async fn a_stranger_is_not_found_and_may_initialize(case: ProtocolCase) {
+async fn unknown_client_is_not_found_and_may_initialize(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let params = back(&client, 0, &[ROOT]);
     assert_eq!(client.call_error_code("reconnect", params).await, -32008);
@@ -63,7 +63,7 @@ async fn a_stranger_is_not_found_and_may_initialize(case: ProtocolCase) {
     client.call_ok("listSessions", json!({})).await;
 }
 
-async fn what_was_missed_is_replayed_as_it_was_sent(case: ProtocolCase) {
+async fn missed_envelopes_are_replayed_unchanged(case: ProtocolCase) {
     let (gone, mut there, uris) = parted(&case).await;
     let mark = there.dispatch_accepted(&uris.session, json!({"type": "session/isReadChanged", "isRead": true})).await;
     there.send_and_wait(&uris.chat, "deltas 30").await;
@@ -78,7 +78,7 @@ async fn what_was_missed_is_replayed_as_it_was_sent(case: ProtocolCase) {
     assert_eq!(answer["actions"].as_array().unwrap(), &expected);
 }
 
-async fn nothing_missed_is_an_empty_replay(case: ProtocolCase) {
+async fn nothing_missed_gives_an_empty_replay(case: ProtocolCase) {
     let (gone, _there, uris) = parted(&case).await;
     let mut client = again(&case, &gone).await;
     let params = back(&gone, seen(&gone), &[&uris.session]);
@@ -86,7 +86,7 @@ async fn nothing_missed_is_an_empty_replay(case: ProtocolCase) {
     assert_eq!(answer, json!({"type": "replay", "actions": [], "missing": []}));
 }
 
-async fn the_own_echoes_are_replayed_too(case: ProtocolCase) {
+async fn own_echoes_are_replayed(case: ProtocolCase) {
     let (mut gone, _there, uris) = parted(&case).await;
     let before = seen(&gone);
     let echo = gone.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Mine"})).await;
@@ -96,7 +96,7 @@ async fn the_own_echoes_are_replayed_too(case: ProtocolCase) {
     assert_eq!(answer["actions"][0]["origin"], json!({"clientId": gone.id, "clientSeq": gone.seq}));
 }
 
-async fn refusals_are_replayed_too(case: ProtocolCase) {
+async fn rejections_are_replayed(case: ProtocolCase) {
     let (mut gone, _there, uris) = parted(&case).await;
     let before = seen(&gone);
     gone.dispatch_rejected(&uris.session, json!({"type": "session/titleChanged", "title": ""})).await;
@@ -105,7 +105,7 @@ async fn refusals_are_replayed_too(case: ProtocolCase) {
     assert_readable_sentence(&answer["actions"][0]["rejectionReason"]);
 }
 
-async fn only_the_channels_that_are_named_are_replayed(case: ProtocolCase) {
+async fn only_named_channels_are_replayed(case: ProtocolCase) {
     let (gone, mut there, uris) = parted(&case).await;
     let before = seen(&gone);
     there.send_and_wait(&uris.chat, "deltas 3").await;
@@ -116,7 +116,7 @@ async fn only_the_channels_that_are_named_are_replayed(case: ProtocolCase) {
     assert!(!actions.is_empty() && actions.iter().all(|envelope| envelope["channel"] == uris.session), "{answer:#}");
 }
 
-async fn what_is_new_follows_the_replay(case: ProtocolCase) {
+async fn new_envelopes_follow_the_replay(case: ProtocolCase) {
     let (gone, mut there, uris) = parted(&case).await;
     let before = seen(&gone);
     let turn = there.send_message(&uris.chat, "deltas 400").await;
@@ -131,7 +131,7 @@ async fn what_is_new_follows_the_replay(case: ProtocolCase) {
     assert_eq!(all, expected, "nothing is missing and nothing comes twice");
 }
 
-async fn channels_that_are_gone_are_named_as_missing(case: ProtocolCase) {
+async fn removed_channels_are_reported_as_missing(case: ProtocolCase) {
     let (gone, _there, uris) = parted(&case).await;
     let mut client = again(&case, &gone).await;
     let (unknown, chat) = (CaseUris::random().session, CaseUris::random().chat);
@@ -144,7 +144,7 @@ async fn channels_that_are_gone_are_named_as_missing(case: ProtocolCase) {
     assert_eq!(missing, expected);
 }
 
-async fn numbers_from_the_future_get_snapshots(case: ProtocolCase) {
+async fn future_numbers_get_snapshots(case: ProtocolCase) {
     let (gone, _there, uris) = parted(&case).await;
     let mut client = again(&case, &gone).await;
     let params = back(&gone, 1 << 50, &[&uris.session, ROOT, &CaseUris::random().session]);
@@ -154,7 +154,7 @@ async fn numbers_from_the_future_get_snapshots(case: ProtocolCase) {
     assert_eq!(names, [json!(uris.session), json!(ROOT)]);
 }
 
-async fn a_number_of_another_life_gets_a_snapshot_that_is_true(case: ProtocolCase) {
+async fn number_of_another_host_run_gets_a_correct_snapshot(case: ProtocolCase) {
     let (gone, mut there, uris) = parted(&case).await;
     let mut client = again(&case, &gone).await;
     let answer = client.call_ok("reconnect", back(&gone, 1 << 50, &[&uris.chat])).await;
@@ -163,7 +163,7 @@ async fn a_number_of_another_life_gets_a_snapshot_that_is_true(case: ProtocolCas
     client.wait_for_action(&uris.chat, "chat/turnComplete").await;
 }
 
-async fn negative_numbers_do_no_harm(case: ProtocolCase) {
+async fn negative_numbers_are_tolerated(case: ProtocolCase) {
     let (gone, _there, uris) = parted(&case).await;
     for number in [-1, i64::MIN] {
         let mut client = again(&case, &gone).await;
@@ -174,14 +174,14 @@ async fn negative_numbers_do_no_harm(case: ProtocolCase) {
     }
 }
 
-async fn the_channel_may_be_left_out(case: ProtocolCase) {
+async fn reconnect_channel_may_be_omitted(case: ProtocolCase) {
     let (gone, _there, uris) = parted(&case).await;
     let mut client = again(&case, &gone).await;
     let params = json!({"clientId": gone.id, "lastSeenServerSeq": seen(&gone), "subscriptions": [uris.session]});
     assert_eq!(client.call_ok("reconnect", params).await["type"], "replay");
 }
 
-async fn a_failed_reconnect_leaves_the_socket_open(case: ProtocolCase) {
+async fn failed_reconnect_leaves_the_socket_open(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     for _ in 0..3 {
         let params = back(&client, 7, &[]);
@@ -192,7 +192,7 @@ async fn a_failed_reconnect_leaves_the_socket_open(case: ProtocolCase) {
     client.initialize(&[]).await;
 }
 
-async fn reconnect_after_initialize_is_refused(case: ProtocolCase) {
+async fn reconnect_after_initialize_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let params = back(&client, 0, &[ROOT]);
     assert_eq!(client.call_error_code("reconnect", params).await, -32601);
@@ -213,7 +213,7 @@ async fn malformed_reconnects_are_invalid(case: ProtocolCase) {
     }
 }
 
-async fn replay_and_snapshot_lead_to_the_same_state(case: ProtocolCase) {
+async fn replay_and_snapshot_give_the_same_state(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_started_session().await;
     one.send_and_wait(&uris.chat, "deltas 50").await;
     one.dispatch_accepted(&uris.chat, json!({"type": "chat/draftChanged", "draft": user_message("later")})).await;
@@ -223,7 +223,7 @@ async fn replay_and_snapshot_lead_to_the_same_state(case: ProtocolCase) {
     }
 }
 
-async fn a_client_that_vanished_in_mid_stream_misses_no_character(case: ProtocolCase) {
+async fn client_lost_during_a_stream_misses_nothing(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "deltas 600").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -247,7 +247,7 @@ async fn a_client_that_vanished_in_mid_stream_misses_no_character(case: Protocol
     assert!(said.ends_with(&expected), "{said}");
 }
 
-async fn the_version_is_remembered(case: ProtocolCase) {
+async fn reconnect_keeps_the_negotiated_version(case: ProtocolCase) {
     let (gone, mut there, uris) = parted(&case).await;
     let mut client = again(&case, &gone).await;
     client.call_ok("reconnect", back(&gone, seen(&gone), &[&uris.session])).await;
@@ -257,7 +257,7 @@ async fn the_version_is_remembered(case: ProtocolCase) {
     assert_eq!(mine, theirs);
 }
 
-async fn a_repeated_wish_has_no_second_effect(case: ProtocolCase) {
+async fn repeated_dispatch_has_no_second_effect(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let wish = turn_started_action("hello");
     let seq = client.dispatch(&uris.chat, wish.clone()).await;
@@ -271,7 +271,7 @@ async fn a_repeated_wish_has_no_second_effect(case: ProtocolCase) {
     assert_eq!(next.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 2);
 }
 
-async fn a_repeated_wish_is_answered_by_its_first_envelope(case: ProtocolCase) {
+async fn repeated_dispatch_is_answered_by_its_first_envelope(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let wish = json!({"type": "session/titleChanged", "title": "Said once"});
     let first = client.dispatch_accepted(&uris.session, wish.clone()).await;
@@ -282,7 +282,7 @@ async fn a_repeated_wish_is_answered_by_its_first_envelope(case: ProtocolCase) {
     assert_eq!(next.wait_for_echo(seq).await, first, "the same number, and no new one");
 }
 
-async fn the_same_number_with_another_wish_is_another_wish(case: ProtocolCase) {
+async fn same_number_with_another_action_is_a_new_dispatch(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     for title in ["One", "Two", "Three"] {
         client.dispatch_with_seq(0, &uris.session, json!({"type": "session/titleChanged", "title": title})).await;
@@ -304,7 +304,7 @@ async fn notifications_are_not_replayed(case: ProtocolCase) {
     assert!(list["items"].as_array().unwrap().iter().any(|item| item["resource"] == uris.session));
 }
 
-async fn an_older_socket_of_the_same_client_may_linger(case: ProtocolCase) {
+async fn older_socket_of_the_same_client_may_stay_open(case: ProtocolCase) {
     let (mut old, _there, uris) = parted(&case).await;
     let mut new = again(&case, &old).await;
     new.call_ok("reconnect", back(&old, seen(&old), &[&uris.session])).await;
@@ -314,7 +314,7 @@ async fn an_older_socket_of_the_same_client_may_linger(case: ProtocolCase) {
     old.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Old"})).await;
 }
 
-async fn subscriptions_that_are_not_named_are_forgotten(case: ProtocolCase) {
+async fn unnamed_subscriptions_are_dropped_on_reconnect(case: ProtocolCase) {
     let (gone, mut there, uris) = parted(&case).await;
     let mut client = again(&case, &gone).await;
     client.call_ok("reconnect", back(&gone, seen(&gone), &[&uris.session])).await;
@@ -324,7 +324,7 @@ async fn subscriptions_that_are_not_named_are_forgotten(case: ProtocolCase) {
     assert_eq!(client.received_envelopes(&uris.chat), [] as [Value; 0]);
 }
 
-async fn annotations_are_replayed_like_the_rest(case: ProtocolCase) {
+async fn annotations_are_replayed(case: ProtocolCase) {
     let (mut gone, uris) = case.connect_with_started_session().await;
     let channel = uris.annotations();
     gone.subscribe(&channel).await;

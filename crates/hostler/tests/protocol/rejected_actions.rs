@@ -4,27 +4,27 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    what_only_hosts_say_on_sessions,
-    what_only_hosts_say_on_chats,
-    what_is_not_offered_on_sessions,
-    what_is_not_offered_on_chats,
+    host_only_session_actions,
+    host_only_chat_actions,
+    unsupported_session_actions,
+    unsupported_chat_actions,
     session_actions_without_their_payload,
     chat_actions_without_their_payload,
     session_actions_on_chats,
     chat_actions_on_sessions,
     chat_and_session_actions_on_the_root,
-    root_actions_elsewhere,
-    actions_from_the_future,
-    actions_of_channels_that_are_not_there,
+    root_actions_on_other_channels,
+    unknown_action_types,
+    actions_of_unsupported_channels,
     payloads_of_the_wrong_type,
-    a_dispatch_without_a_type_is_dropped,
-    a_dispatch_without_a_number_is_dropped,
-    a_dispatch_without_a_channel_is_dropped,
-    a_fractional_client_number_is_taken,
-    a_refusal_names_what_was_wished,
-    a_refusal_is_no_change_for_anybody,
-    many_refusals_in_a_row_are_all_answered,
-    an_oversized_action_is_refused,
+    dispatch_without_a_type_is_dropped,
+    dispatch_without_a_number_is_dropped,
+    dispatch_without_a_channel_is_dropped,
+    fractional_client_number_is_accepted,
+    rejection_contains_the_rejected_action,
+    rejection_changes_no_clients_state,
+    many_rejections_in_a_row_are_all_answered,
+    oversized_action_is_rejected,
 }
 
 /// Asserts that rejected actions change nothing of a session.
@@ -48,7 +48,7 @@ fn on(channel: &str, types: &[&str]) -> Vec<(String, Value)> {
     types.iter().map(|name| (channel.to_owned(), json!({"type": name}))).collect()
 }
 
-async fn what_only_hosts_say_on_sessions(case: ProtocolCase) {
+async fn host_only_session_actions(case: ProtocolCase) {
     untouched(&case, |uris| {
         let mut wishes = on(
             &uris.session,
@@ -81,7 +81,7 @@ async fn what_only_hosts_say_on_sessions(case: ProtocolCase) {
     .await;
 }
 
-async fn what_only_hosts_say_on_chats(case: ProtocolCase) {
+async fn host_only_chat_actions(case: ProtocolCase) {
     untouched(&case, |uris| {
         let mut wishes = on(
             &uris.chat,
@@ -114,7 +114,7 @@ async fn what_only_hosts_say_on_chats(case: ProtocolCase) {
     .await;
 }
 
-async fn what_is_not_offered_on_sessions(case: ProtocolCase) {
+async fn unsupported_session_actions(case: ProtocolCase) {
     untouched(&case, |uris| {
         let directory = "file:///tmp";
         let wishes = [
@@ -129,7 +129,7 @@ async fn what_is_not_offered_on_sessions(case: ProtocolCase) {
     .await;
 }
 
-async fn what_is_not_offered_on_chats(case: ProtocolCase) {
+async fn unsupported_chat_actions(case: ProtocolCase) {
     untouched(&case, |uris| {
         let wishes = [
             json!({"type": "chat/truncated"}),
@@ -224,7 +224,7 @@ async fn chat_and_session_actions_on_the_root(case: ProtocolCase) {
     .await;
 }
 
-async fn root_actions_elsewhere(case: ProtocolCase) {
+async fn root_actions_on_other_channels(case: ProtocolCase) {
     untouched(&case, |uris| {
         let wish = json!({"type": "root/configChanged", "config": {"x": 1}});
         vec![(uris.session.clone(), wish.clone()), (uris.chat.clone(), wish)]
@@ -232,7 +232,7 @@ async fn root_actions_elsewhere(case: ProtocolCase) {
     .await;
 }
 
-async fn actions_from_the_future(case: ProtocolCase) {
+async fn unknown_action_types(case: ProtocolCase) {
     untouched(&case, |uris| {
         let names = ["session/fromTheFuture", "chat/fromTheFuture", "nonsense", "", "chat/", "Chat/TurnStarted", "🐎"];
         [on(&uris.session, &names), on(&uris.chat, &names)].concat()
@@ -240,7 +240,7 @@ async fn actions_from_the_future(case: ProtocolCase) {
     .await;
 }
 
-async fn actions_of_channels_that_are_not_there(case: ProtocolCase) {
+async fn actions_of_unsupported_channels(case: ProtocolCase) {
     untouched(&case, |uris| {
         on(
             &uris.session,
@@ -290,7 +290,7 @@ async fn dropped(case: &ProtocolCase, broken: impl Fn(&CaseUris) -> Vec<Value>) 
     assert_eq!(client.subscribe(&uris.session).await, before);
 }
 
-async fn a_dispatch_without_a_type_is_dropped(case: ProtocolCase) {
+async fn dispatch_without_a_type_is_dropped(case: ProtocolCase) {
     dropped(&case, |uris| {
         let with = |action: Value| json!({"channel": uris.session, "clientSeq": 90, "action": action});
         vec![with(json!({})), with(json!({"type": 7})), with(json!(null)), with(json!("x")), with(json!([]))]
@@ -298,7 +298,7 @@ async fn a_dispatch_without_a_type_is_dropped(case: ProtocolCase) {
     .await;
 }
 
-async fn a_dispatch_without_a_number_is_dropped(case: ProtocolCase) {
+async fn dispatch_without_a_number_is_dropped(case: ProtocolCase) {
     dropped(&case, |uris| {
         let action = json!({"type": "session/titleChanged", "title": "unnumbered"});
         let with = |seq: Value| json!({"channel": uris.session, "clientSeq": seq, "action": action});
@@ -307,7 +307,7 @@ async fn a_dispatch_without_a_number_is_dropped(case: ProtocolCase) {
     .await;
 }
 
-async fn a_dispatch_without_a_channel_is_dropped(case: ProtocolCase) {
+async fn dispatch_without_a_channel_is_dropped(case: ProtocolCase) {
     dropped(&case, |_| {
         let action = json!({"type": "session/titleChanged", "title": "lost"});
         vec![
@@ -321,14 +321,14 @@ async fn a_dispatch_without_a_channel_is_dropped(case: ProtocolCase) {
     .await;
 }
 
-async fn a_fractional_client_number_is_taken(case: ProtocolCase) {
+async fn fractional_client_number_is_accepted(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let action = json!({"type": "session/titleChanged", "title": "Whole"});
     client.notify("dispatchAction", json!({"channel": uris.session, "clientSeq": 500.0, "action": action})).await;
     assert_eq!(client.wait_for_echo(500).await["action"]["title"], "Whole");
 }
 
-async fn a_refusal_names_what_was_wished(case: ProtocolCase) {
+async fn rejection_contains_the_rejected_action(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let wish = json!({"type": "chat/turnCancelled", "turnId": "t-42", "duration": 5});
     let seq = client.dispatch(&uris.chat, wish.clone()).await;
@@ -340,7 +340,7 @@ async fn a_refusal_names_what_was_wished(case: ProtocolCase) {
     assert_eq!(client.wait_for_echo(seq).await["action"], unknown);
 }
 
-async fn a_refusal_is_no_change_for_anybody(case: ProtocolCase) {
+async fn rejection_changes_no_clients_state(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut other = case.connect_to_session(&uris).await;
     client.dispatch_rejected(&uris.chat, turn_cancelled_action("t")).await;
@@ -350,7 +350,7 @@ async fn a_refusal_is_no_change_for_anybody(case: ProtocolCase) {
     }
 }
 
-async fn many_refusals_in_a_row_are_all_answered(case: ProtocolCase) {
+async fn many_rejections_in_a_row_are_all_answered(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut seqs = Vec::new();
     for number in 0..300 {
@@ -361,7 +361,7 @@ async fn many_refusals_in_a_row_are_all_answered(case: ProtocolCase) {
     }
 }
 
-async fn an_oversized_action_is_refused(case: ProtocolCase) {
+async fn oversized_action_is_rejected(case: ProtocolCase) {
     untouched(&case, |uris| {
         let long = "x".repeat(1_100_000);
         let mut meta = turn_started_action("x");

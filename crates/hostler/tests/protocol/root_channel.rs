@@ -6,29 +6,29 @@ use super::harness::*;
 use crate::common::TEST_TIMEOUT;
 
 area! { HostFixture::with_fake_agent();
-    the_root_offers_an_agent_with_models,
-    a_provider_is_a_legal_scheme,
-    no_sign_in_is_asked_for,
+    root_offers_an_agent_with_models,
+    provider_id_is_a_valid_uri_scheme,
+    no_sign_in_is_requested,
     several_chats_are_not_advertised,
-    a_session_is_listed_once_it_has_begun,
-    a_line_of_the_list_is_complete,
-    the_list_is_newest_first,
-    a_new_session_is_announced_with_its_whole_line,
-    a_session_is_announced_once,
-    changes_name_only_what_may_change,
-    a_title_reaches_the_list,
-    flags_reach_the_list,
-    status_reaches_the_list_while_a_turn_runs_and_after_it,
-    a_disposed_session_leaves_the_list,
-    nobody_can_dispatch_what_hosts_say_about_the_root,
-    the_root_s_configuration_is_published,
-    a_value_of_the_root_reaches_everybody,
-    values_of_a_client_s_own_are_kept,
-    an_unchanged_value_is_answered_too,
-    values_are_replaced_as_a_whole_where_that_is_said,
-    the_burst_of_an_editor_with_repeated_numbers_is_taken,
-    too_much_configuration_is_refused,
-    malformed_configuration_is_refused,
+    session_is_listed_once_materialized,
+    session_list_entry_is_complete,
+    session_list_is_newest_first,
+    new_session_is_announced_with_its_whole_summary,
+    session_is_announced_once,
+    summary_changes_contain_only_mutable_fields,
+    title_change_reaches_the_session_list,
+    flag_changes_reach_the_session_list,
+    status_reaches_the_session_list_during_and_after_a_turn,
+    disposed_session_is_removed_from_the_list,
+    host_only_root_actions_are_rejected,
+    root_configuration_is_published,
+    root_config_value_reaches_all_clients,
+    client_specific_root_values_are_stored,
+    unchanged_root_value_is_echoed,
+    root_config_with_replace_replaces_all_values,
+    editor_burst_with_repeated_numbers_is_accepted,
+    oversized_root_configuration_is_rejected,
+    malformed_root_configuration_is_rejected,
 }
 
 async fn root(client: &mut RecordingClient) -> Value {
@@ -53,7 +53,7 @@ async fn told(client: &mut RecordingClient, session: &str, fits: impl Fn(&Value)
     client.wait_for(about).await["params"]["changes"].take()
 }
 
-async fn the_root_offers_an_agent_with_models(case: ProtocolCase) {
+async fn root_offers_an_agent_with_models(case: ProtocolCase) {
     let state = root(&mut case.connect_client().await).await;
     let agent = &state["agents"][0];
     assert_eq!(agent["provider"], "claude");
@@ -67,7 +67,7 @@ async fn the_root_offers_an_agent_with_models(case: ProtocolCase) {
     }
 }
 
-async fn a_provider_is_a_legal_scheme(case: ProtocolCase) {
+async fn provider_id_is_a_valid_uri_scheme(case: ProtocolCase) {
     let state = root(&mut case.connect_client().await).await;
     for agent in state["agents"].as_array().unwrap() {
         let provider = agent["provider"].as_str().unwrap();
@@ -77,7 +77,7 @@ async fn a_provider_is_a_legal_scheme(case: ProtocolCase) {
     }
 }
 
-async fn no_sign_in_is_asked_for(case: ProtocolCase) {
+async fn no_sign_in_is_requested(case: ProtocolCase) {
     let state = root(&mut case.connect_client().await).await;
     assert!(state["agents"].as_array().unwrap().iter().all(|agent| agent.get("protectedResources").is_none()));
 }
@@ -89,14 +89,14 @@ async fn several_chats_are_not_advertised(case: ProtocolCase) {
     }
 }
 
-async fn a_session_is_listed_once_it_has_begun(case: ProtocolCase) {
+async fn session_is_listed_once_materialized(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     assert_eq!(line(&mut client, &uris.session).await, None, "provisional");
     client.send_and_wait(&uris.chat, "hello").await;
     assert!(line(&mut client, &uris.session).await.is_some());
 }
 
-async fn a_line_of_the_list_is_complete(case: ProtocolCase) {
+async fn session_list_entry_is_complete(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let line = line(&mut client, &uris.session).await.unwrap();
     assert_eq!((&line["provider"], &line["defaultChat"]), (&json!("claude"), &json!(uris.chat)));
@@ -109,7 +109,7 @@ async fn a_line_of_the_list_is_complete(case: ProtocolCase) {
     assert!(line["status"].is_u64());
 }
 
-async fn the_list_is_newest_first(case: ProtocolCase) {
+async fn session_list_is_newest_first(case: ProtocolCase) {
     let (mut client, one) = case.connect_with_started_session().await;
     let two = client.create_session(&case.dir).await;
     let later = |seconds: i64| {
@@ -131,7 +131,7 @@ async fn the_list_is_newest_first(case: ProtocolCase) {
     }
 }
 
-async fn a_new_session_is_announced_with_its_whole_line(case: ProtocolCase) {
+async fn new_session_is_announced_with_its_whole_summary(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_message(&uris.chat, "hello").await;
     let added = client.wait_for_notification("root/sessionAdded", &uris.session).await;
@@ -141,7 +141,7 @@ async fn a_new_session_is_announced_with_its_whole_line(case: ProtocolCase) {
     assert!(summary["createdAt"].is_string() && summary["status"].is_u64() && summary["title"].is_string());
 }
 
-async fn a_session_is_announced_once(case: ProtocolCase) {
+async fn session_is_announced_once(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.send_and_wait(&uris.chat, "again").await;
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
@@ -152,7 +152,7 @@ async fn a_session_is_announced_once(case: ProtocolCase) {
     assert_eq!(client.received.iter().filter(added).count(), 1);
 }
 
-async fn changes_name_only_what_may_change(case: ProtocolCase) {
+async fn summary_changes_contain_only_mutable_fields(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Changed"})).await;
     told(&mut client, &uris.session, |changes| changes["title"] == "Changed").await;
@@ -165,14 +165,14 @@ async fn changes_name_only_what_may_change(case: ProtocolCase) {
     }
 }
 
-async fn a_title_reaches_the_list(case: ProtocolCase) {
+async fn title_change_reaches_the_session_list(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Ünïcode 🐎"})).await;
     told(&mut client, &uris.session, |changes| changes["title"] == "Ünïcode 🐎").await;
     assert_eq!(line(&mut client, &uris.session).await.unwrap()["title"], "Ünïcode 🐎");
 }
 
-async fn flags_reach_the_list(case: ProtocolCase) {
+async fn flag_changes_reach_the_session_list(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     for (action, key, bit) in [("session/isReadChanged", "isRead", 32), ("session/isArchivedChanged", "isArchived", 64)]
     {
@@ -189,7 +189,7 @@ async fn flags_reach_the_list(case: ProtocolCase) {
     }
 }
 
-async fn status_reaches_the_list_while_a_turn_runs_and_after_it(case: ProtocolCase) {
+async fn status_reaches_the_session_list_during_and_after_a_turn(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -199,7 +199,7 @@ async fn status_reaches_the_list_while_a_turn_runs_and_after_it(case: ProtocolCa
     told(&mut client, &uris.session, |changes| changes["status"].as_u64().is_some_and(|s| s & 31 == 1)).await;
 }
 
-async fn a_disposed_session_leaves_the_list(case: ProtocolCase) {
+async fn disposed_session_is_removed_from_the_list(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut other = case.connect_client().await;
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
@@ -208,7 +208,7 @@ async fn a_disposed_session_leaves_the_list(case: ProtocolCase) {
     assert_eq!(line(&mut other, &uris.session).await, None);
 }
 
-async fn nobody_can_dispatch_what_hosts_say_about_the_root(case: ProtocolCase) {
+async fn host_only_root_actions_are_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let before = root(&mut client).await["agents"].clone();
     for action in [
@@ -221,7 +221,7 @@ async fn nobody_can_dispatch_what_hosts_say_about_the_root(case: ProtocolCase) {
     assert_eq!(root(&mut client).await["agents"], before);
 }
 
-async fn the_root_s_configuration_is_published(case: ProtocolCase) {
+async fn root_configuration_is_published(case: ProtocolCase) {
     let state = root(&mut case.connect_client().await).await;
     assert_eq!(state["config"]["schema"]["type"], "object");
     assert!(state["config"]["values"].is_object());
@@ -235,7 +235,7 @@ fn configure(values: &Value) -> Value {
     json!({"type": "root/configChanged", "config": values})
 }
 
-async fn a_value_of_the_root_reaches_everybody(case: ProtocolCase) {
+async fn root_config_value_reaches_all_clients(case: ProtocolCase) {
     let (mut one, mut two) = (case.connect_client().await, case.connect_client().await);
     let key = format!("shared-{}", case.version);
     one.dispatch_accepted(ROOT, configure(&json!({&key: [1, "two"]}))).await;
@@ -245,7 +245,7 @@ async fn a_value_of_the_root_reaches_everybody(case: ProtocolCase) {
     assert_eq!(root(&mut two).await["config"]["values"][&key], json!([1, "two"]));
 }
 
-async fn values_of_a_client_s_own_are_kept(case: ProtocolCase) {
+async fn client_specific_root_values_are_stored(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let key = format!("own-{}", case.version);
     client.dispatch_accepted(ROOT, configure(&json!({&key: {"telemetryLevel": "off"}}))).await;
@@ -256,7 +256,7 @@ async fn values_of_a_client_s_own_are_kept(case: ProtocolCase) {
     );
 }
 
-async fn an_unchanged_value_is_answered_too(case: ProtocolCase) {
+async fn unchanged_root_value_is_echoed(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let key = format!("same-{}", case.version);
     for _ in 0..3 {
@@ -264,7 +264,7 @@ async fn an_unchanged_value_is_answered_too(case: ProtocolCase) {
     }
 }
 
-async fn values_are_replaced_as_a_whole_where_that_is_said(case: ProtocolCase) {
+async fn root_config_with_replace_replaces_all_values(case: ProtocolCase) {
     // The root is shared by all clients: this case uses its own host.
     let stage = std::sync::Arc::new(HostFixture::with_fake_agent().await);
     let own = ProtocolCase::new(&stage, "replaced", case.version);
@@ -278,7 +278,7 @@ async fn values_are_replaced_as_a_whole_where_that_is_said(case: ProtocolCase) {
     std::sync::Arc::into_inner(stage).unwrap().host.stop().await;
 }
 
-async fn the_burst_of_an_editor_with_repeated_numbers_is_taken(case: ProtocolCase) {
+async fn editor_burst_with_repeated_numbers_is_accepted(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let key = |number: i32| format!("burst-{number}-{}", case.version);
     for number in 0..34 {
@@ -291,13 +291,13 @@ async fn the_burst_of_an_editor_with_repeated_numbers_is_taken(case: ProtocolCas
     }
 }
 
-async fn too_much_configuration_is_refused(case: ProtocolCase) {
+async fn oversized_root_configuration_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     client.dispatch_rejected(ROOT, configure(&json!({"huge": "x".repeat(1_100_000)}))).await;
     assert_eq!(root(&mut client).await["config"]["values"].get("huge"), None);
 }
 
-async fn malformed_configuration_is_refused(case: ProtocolCase) {
+async fn malformed_root_configuration_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for action in [
         json!({"type": "root/configChanged"}),

@@ -3,47 +3,47 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    creating_answers_null,
-    a_provisional_session_is_nobody_s_news,
-    the_first_message_makes_it_ready_and_announces_it,
-    a_message_may_come_while_it_is_still_creating,
-    everything_but_a_turn_works_before_the_first_message,
-    the_title_comes_from_the_first_message,
-    a_title_that_was_chosen_stays,
-    a_long_first_message_makes_a_short_title,
-    the_same_uri_twice_is_32003,
-    an_unknown_provider_is_32002,
-    the_provider_may_be_left_out,
-    a_scheme_of_another_provider_is_32002,
-    a_directory_that_is_not_there_is_invalid,
-    a_directory_that_is_a_file_is_invalid,
-    a_directory_that_is_no_file_uri_is_invalid,
-    several_directories_are_taken_in_their_order,
-    a_fork_on_creation_is_refused,
-    a_config_that_cannot_be_is_invalid,
-    a_config_that_can_be_is_in_the_state,
-    another_s_active_client_is_invalid,
-    an_own_active_client_is_in_the_state,
-    unknown_fields_of_a_creation_are_passed_over,
-    a_session_is_created_under_the_very_uri,
-    an_unused_session_is_disposed_without_a_word,
-    disposing_ends_a_running_turn_and_its_agent,
-    disposing_twice_is_32001,
-    a_disposed_uri_can_be_used_again,
-    all_clients_lose_a_disposed_session,
-    the_editor_creates_two_and_disposes_the_first,
-    a_failed_start_is_a_failed_turn_and_the_next_one_tries_again,
-    the_default_chat_may_be_created_without_effect,
-    directories_are_added_and_removed,
+    create_session_returns_null,
+    provisional_session_is_not_announced,
+    first_message_makes_the_session_ready_and_announces_it,
+    message_may_arrive_while_the_session_is_being_created,
+    provisional_session_accepts_changes_before_the_first_message,
+    title_comes_from_the_first_message,
+    chosen_title_is_kept,
+    long_first_message_gives_a_short_title,
+    duplicate_session_uri_is_32003,
+    unknown_provider_is_32002,
+    provider_may_be_omitted,
+    uri_scheme_of_another_provider_is_32002,
+    missing_session_directory_is_invalid,
+    session_directory_that_is_a_file_is_invalid,
+    session_directory_that_is_no_file_uri_is_invalid,
+    several_directories_keep_their_order,
+    fork_on_creation_is_rejected,
+    invalid_initial_config_is_rejected,
+    initial_config_is_in_the_state,
+    active_client_of_another_client_is_invalid,
+    own_active_client_is_in_the_state,
+    unknown_create_session_fields_are_ignored,
+    session_is_created_with_the_exact_uri,
+    unused_session_is_disposed_without_notification,
+    dispose_ends_a_running_turn_and_its_agent,
+    second_dispose_is_32001,
+    disposed_uri_can_be_reused,
+    disposed_session_is_removed_for_all_clients,
+    creating_two_sessions_and_disposing_the_first_works,
+    failed_start_is_a_failed_turn_and_the_next_turn_retries,
+    creating_the_default_chat_has_no_effect,
+    working_directories_are_added_and_removed,
 }
 
-async fn creating_answers_null(case: ProtocolCase) {
+async fn create_session_returns_null(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let params = json!({"channel": CaseUris::random().session, "workingDirectories": [case.uri("")]});
     assert_eq!(client.call_ok("createSession", params).await, Value::Null);
 }
 
-async fn a_provisional_session_is_nobody_s_news(case: ProtocolCase) {
+async fn provisional_session_is_not_announced(case: ProtocolCase) {
     let mut other = case.connect_client().await;
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.chat, json!({"type": "chat/draftChanged", "draft": user_message("soon")})).await;
@@ -53,7 +53,7 @@ async fn a_provisional_session_is_nobody_s_news(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["lifecycle"], "creating");
 }
 
-async fn the_first_message_makes_it_ready_and_announces_it(case: ProtocolCase) {
+async fn first_message_makes_the_session_ready_and_announces_it(case: ProtocolCase) {
     let mut other = case.connect_client().await;
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hello").await;
@@ -64,7 +64,7 @@ async fn the_first_message_makes_it_ready_and_announces_it(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_message_may_come_while_it_is_still_creating(case: ProtocolCase) {
+async fn message_may_arrive_while_the_session_is_being_created(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let wish = turn_started_action("hello");
     client.dispatch_accepted(&uris.chat, wish.clone()).await;
@@ -74,7 +74,7 @@ async fn a_message_may_come_while_it_is_still_creating(case: ProtocolCase) {
     );
 }
 
-async fn everything_but_a_turn_works_before_the_first_message(case: ProtocolCase) {
+async fn provisional_session_accepts_changes_before_the_first_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for action in [
         json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}}),
@@ -93,7 +93,7 @@ async fn everything_but_a_turn_works_before_the_first_message(case: ProtocolCase
     }
 }
 
-async fn the_title_comes_from_the_first_message(case: ProtocolCase) {
+async fn title_comes_from_the_first_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "mend the fence").await;
     assert_eq!(client.subscribe(&uris.session).await["title"], "mend the fence");
@@ -101,21 +101,21 @@ async fn the_title_comes_from_the_first_message(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["title"], "mend the fence");
 }
 
-async fn a_title_that_was_chosen_stays(case: ProtocolCase) {
+async fn chosen_title_is_kept(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Chosen"})).await;
     client.send_and_wait(&uris.chat, "mend the fence").await;
     assert_eq!(client.subscribe(&uris.session).await["title"], "Chosen");
 }
 
-async fn a_long_first_message_makes_a_short_title(case: ProtocolCase) {
+async fn long_first_message_gives_a_short_title(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, &format!("{}\nsecond line", "ü".repeat(5_000))).await;
     let title = client.subscribe(&uris.session).await["title"].as_str().unwrap().to_owned();
     assert!(!title.is_empty() && title.chars().count() < 300 && !title.contains('\n'), "{title}");
 }
 
-async fn the_same_uri_twice_is_32003(case: ProtocolCase) {
+async fn duplicate_session_uri_is_32003(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut other = case.connect_client().await;
     for client in [&mut client, &mut other] {
@@ -125,20 +125,20 @@ async fn the_same_uri_twice_is_32003(case: ProtocolCase) {
     assert_eq!(client.call_error_code("createSession", json!({"channel": uris.session})).await, -32003);
 }
 
-async fn an_unknown_provider_is_32002(case: ProtocolCase) {
+async fn unknown_provider_is_32002(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let params = json!({"channel": CaseUris::random().session, "provider": "codex"});
     assert_eq!(client.call_error_code("createSession", params).await, -32002);
 }
 
-async fn the_provider_may_be_left_out(case: ProtocolCase) {
+async fn provider_may_be_omitted(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let uris = CaseUris::random();
     client.call_ok("createSession", json!({"channel": uris.session})).await;
     assert_eq!(client.subscribe(&uris.session).await["provider"], "claude");
 }
 
-async fn a_scheme_of_another_provider_is_32002(case: ProtocolCase) {
+async fn uri_scheme_of_another_provider_is_32002(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let params = json!({"channel": format!("codex:/{}", Uuid::new_v4())});
     assert_eq!(client.call_error_code("createSession", params).await, -32002);
@@ -157,23 +157,23 @@ async fn creation(case: &ProtocolCase, more: Value) -> i64 {
     code
 }
 
-async fn a_directory_that_is_not_there_is_invalid(case: ProtocolCase) {
+async fn missing_session_directory_is_invalid(case: ProtocolCase) {
     assert_eq!(creation(&case, json!({"workingDirectories": [case.uri("missing")]})).await, -32602);
 }
 
-async fn a_directory_that_is_a_file_is_invalid(case: ProtocolCase) {
+async fn session_directory_that_is_a_file_is_invalid(case: ProtocolCase) {
     let file = case.write_file("file", "x");
     assert_eq!(creation(&case, json!({"workingDirectories": [file]})).await, -32602);
 }
 
-async fn a_directory_that_is_no_file_uri_is_invalid(case: ProtocolCase) {
+async fn session_directory_that_is_no_file_uri_is_invalid(case: ProtocolCase) {
     for directory in ["/tmp", "https://example.com/", "file://elsewhere/tmp", "", "untitled:x"] {
         assert_eq!(creation(&case, json!({"workingDirectories": [directory]})).await, -32602, "{directory}");
     }
     assert_eq!(creation(&case, json!({"workingDirectories": case.uri("")})).await, -32602);
 }
 
-async fn several_directories_are_taken_in_their_order(case: ProtocolCase) {
+async fn several_directories_keep_their_order(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let uris = CaseUris::random();
     for name in ["b", "a"] {
@@ -184,20 +184,20 @@ async fn several_directories_are_taken_in_their_order(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["workingDirectories"], directories);
 }
 
-async fn a_fork_on_creation_is_refused(case: ProtocolCase) {
+async fn fork_on_creation_is_rejected(case: ProtocolCase) {
     let (_, uris) = case.connect_with_started_session().await;
     let fork = json!({"session": uris.session, "turnId": "t"});
     assert_eq!(creation(&case, json!({"fork": fork})).await, -32602);
 }
 
-async fn a_config_that_cannot_be_is_invalid(case: ProtocolCase) {
+async fn invalid_initial_config_is_rejected(case: ProtocolCase) {
     for config in [json!({"permissionMode": "nonsense"}), json!({"permissionMode": 7}), json!({"effort": "none"})] {
         assert_eq!(creation(&case, json!({"config": config})).await, -32602, "{config}");
     }
     assert_eq!(creation(&case, json!({"config": 7})).await, -32602);
 }
 
-async fn a_config_that_can_be_is_in_the_state(case: ProtocolCase) {
+async fn initial_config_is_in_the_state(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let uris = CaseUris::random();
     let params =
@@ -208,12 +208,12 @@ async fn a_config_that_can_be_is_in_the_state(case: ProtocolCase) {
     assert_eq!(state["config"]["schema"]["type"], "object");
 }
 
-async fn another_s_active_client_is_invalid(case: ProtocolCase) {
+async fn active_client_of_another_client_is_invalid(case: ProtocolCase) {
     let active = json!({"clientId": "somebody", "tools": []});
     assert_eq!(creation(&case, json!({"activeClient": active})).await, -32602);
 }
 
-async fn an_own_active_client_is_in_the_state(case: ProtocolCase) {
+async fn own_active_client_is_in_the_state(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let uris = CaseUris::random();
     let active = json!({"clientId": client.id, "displayName": "Suite", "tools": []});
@@ -221,13 +221,13 @@ async fn an_own_active_client_is_in_the_state(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["activeClients"], json!([active]));
 }
 
-async fn unknown_fields_of_a_creation_are_passed_over(case: ProtocolCase) {
+async fn unknown_create_session_fields_are_ignored(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let params = json!({"channel": CaseUris::random().session, "progressToken": "p", "_meta": {"x": 1}, "future": [1]});
     client.call_ok("createSession", params).await;
 }
 
-async fn a_session_is_created_under_the_very_uri(case: ProtocolCase) {
+async fn session_is_created_with_the_exact_uri(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for name in ["plain", "With%20Escapes", "ünï", "a/b", "x?y=1"] {
         let session = format!("claude:/{name}-{}", case.version);
@@ -241,7 +241,7 @@ async fn a_session_is_created_under_the_very_uri(case: ProtocolCase) {
     }
 }
 
-async fn an_unused_session_is_disposed_without_a_word(case: ProtocolCase) {
+async fn unused_session_is_disposed_without_notification(case: ProtocolCase) {
     let mut other = case.connect_client().await;
     let (mut client, uris) = case.connect_with_session().await;
     assert_eq!(client.call_ok("disposeSession", json!({"channel": uris.session})).await, Value::Null);
@@ -254,7 +254,7 @@ async fn an_unused_session_is_disposed_without_a_word(case: ProtocolCase) {
     );
 }
 
-async fn disposing_ends_a_running_turn_and_its_agent(case: ProtocolCase) {
+async fn dispose_ends_a_running_turn_and_its_agent(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let running = |case: &ProtocolCase| {
         let agents = case.fixture.host.agents();
@@ -267,14 +267,14 @@ async fn disposing_ends_a_running_turn_and_its_agent(case: ProtocolCase) {
     crate::common::session_fixture::wait_until("its agent is gone", || running(&case) == 0).await;
 }
 
-async fn disposing_twice_is_32001(case: ProtocolCase) {
+async fn second_dispose_is_32001(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
     assert_eq!(client.call_error_code("disposeSession", json!({"channel": uris.session})).await, -32001);
     assert_eq!(client.call_error_code("disposeSession", json!({"channel": CaseUris::random().session})).await, -32001);
 }
 
-async fn a_disposed_uri_can_be_used_again(case: ProtocolCase) {
+async fn disposed_uri_can_be_reused(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
     let params = json!({"channel": uris.session, "workingDirectories": [case.uri("")]});
@@ -283,7 +283,7 @@ async fn a_disposed_uri_can_be_used_again(case: ProtocolCase) {
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "new").await), "echo: new");
 }
 
-async fn all_clients_lose_a_disposed_session(case: ProtocolCase) {
+async fn disposed_session_is_removed_for_all_clients(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut other = case.connect_to_session(&uris).await;
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
@@ -293,7 +293,7 @@ async fn all_clients_lose_a_disposed_session(case: ProtocolCase) {
     assert_eq!(other.call_error_code("subscribe", json!({"channel": uris.session})).await, -32001);
 }
 
-async fn the_editor_creates_two_and_disposes_the_first(case: ProtocolCase) {
+async fn creating_two_sessions_and_disposing_the_first_works(case: ProtocolCase) {
     let (mut client, first) = case.connect_with_session().await;
     let second = client.create_session(&case.dir).await;
     client.call_ok("disposeSession", json!({"channel": first.session})).await;
@@ -302,7 +302,7 @@ async fn the_editor_creates_two_and_disposes_the_first(case: ProtocolCase) {
     assert!(list["items"].as_array().unwrap().iter().all(|item| item["resource"] != first.session));
 }
 
-async fn a_failed_start_is_a_failed_turn_and_the_next_one_tries_again(case: ProtocolCase) {
+async fn failed_start_is_a_failed_turn_and_the_next_turn_retries(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     std::fs::remove_dir(&case.dir).unwrap();
     let turn = client.send_message(&uris.chat, "hello").await;
@@ -317,7 +317,7 @@ async fn a_failed_start_is_a_failed_turn_and_the_next_one_tries_again(case: Prot
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn the_default_chat_may_be_created_without_effect(case: ProtocolCase) {
+async fn creating_the_default_chat_has_no_effect(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for _ in 0..2 {
         assert_eq!(
@@ -328,7 +328,7 @@ async fn the_default_chat_may_be_created_without_effect(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["chats"].as_array().unwrap().len(), 1);
 }
 
-async fn directories_are_added_and_removed(case: ProtocolCase) {
+async fn working_directories_are_added_and_removed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     std::fs::create_dir(case.dir.join("more")).unwrap();
     let (first, more) = (case.uri("").trim_end_matches('/').to_owned(), case.uri("more"));

@@ -4,15 +4,15 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_ABSENCE", "1")]);
-    a_reader_that_pauses_misses_nothing,
-    a_stalled_reader_holds_nobody_up,
-    an_active_client_that_vanishes_leaves_its_sessions,
-    an_active_client_that_is_back_in_time_stays,
-    a_vanished_author_s_turn_can_be_cancelled_by_others,
-    a_vanished_author_s_question_waits_for_others,
-    a_provisional_session_outlives_its_creator,
-    a_request_of_a_vanished_client_is_carried_out,
-    a_client_that_vanishes_under_its_attachment_blocks_nobody,
+    paused_reader_misses_nothing,
+    stalled_reader_does_not_delay_others,
+    lost_active_client_is_removed_from_its_sessions,
+    active_client_that_reconnects_in_time_stays,
+    turn_of_a_lost_client_can_be_cancelled_by_others,
+    question_of_a_lost_client_stays_pending_for_others,
+    provisional_session_survives_its_creators_disconnect,
+    request_of_a_lost_client_is_carried_out,
+    client_lost_during_its_attachment_blocks_no_others,
 }
 
 /// Returns a connection with a small receive buffer.
@@ -27,7 +27,7 @@ async fn narrow(case: &ProtocolCase, channels: &[&str]) -> (RawClient, String) {
     (raw, id)
 }
 
-async fn a_reader_that_pauses_misses_nothing(case: ProtocolCase) {
+async fn paused_reader_misses_nothing(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let (mut paused, _) = narrow(&case, &[&uris.session]).await;
     let mut last = 0;
@@ -47,7 +47,7 @@ async fn a_reader_that_pauses_misses_nothing(case: ProtocolCase) {
     }
 }
 
-async fn a_stalled_reader_holds_nobody_up(case: ProtocolCase) {
+async fn stalled_reader_does_not_delay_others(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut stalled = Vec::new();
     for _ in 0..5 {
@@ -64,7 +64,7 @@ fn active(id: &str) -> Value {
     json!({"type": "session/activeClientSet", "activeClient": {"clientId": id, "tools": []}})
 }
 
-async fn an_active_client_that_vanishes_leaves_its_sessions(case: ProtocolCase) {
+async fn lost_active_client_is_removed_from_its_sessions(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let id = one.id.clone();
@@ -74,7 +74,7 @@ async fn an_active_client_that_vanishes_leaves_its_sessions(case: ProtocolCase) 
     two.assert_state_matches_host(&uris.session).await;
 }
 
-async fn an_active_client_that_is_back_in_time_stays(case: ProtocolCase) {
+async fn active_client_that_reconnects_in_time_stays(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let id = one.id.clone();
     one.dispatch_accepted(&uris.session, active(&id)).await;
@@ -89,7 +89,7 @@ async fn an_active_client_that_is_back_in_time_stays(case: ProtocolCase) {
     assert_eq!(back.subscribe(&uris.session).await["activeClients"][0]["clientId"], id);
 }
 
-async fn a_vanished_author_s_turn_can_be_cancelled_by_others(case: ProtocolCase) {
+async fn turn_of_a_lost_client_can_be_cancelled_by_others(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let turn = one.send_message(&uris.chat, "hang").await;
@@ -98,7 +98,7 @@ async fn a_vanished_author_s_turn_can_be_cancelled_by_others(case: ProtocolCase)
     two.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn a_vanished_author_s_question_waits_for_others(case: ProtocolCase) {
+async fn question_of_a_lost_client_stays_pending_for_others(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     one.send_message(&uris.chat, "tool").await;
     let needed = one.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
@@ -113,7 +113,7 @@ async fn a_vanished_author_s_question_waits_for_others(case: ProtocolCase) {
     );
 }
 
-async fn a_provisional_session_outlives_its_creator(case: ProtocolCase) {
+async fn provisional_session_survives_its_creators_disconnect(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     one.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Left alone"})).await;
     drop(one);
@@ -121,7 +121,7 @@ async fn a_provisional_session_outlives_its_creator(case: ProtocolCase) {
     assert_eq!(two.subscribe(&uris.session).await["title"], "Left alone");
 }
 
-async fn a_request_of_a_vanished_client_is_carried_out(case: ProtocolCase) {
+async fn request_of_a_lost_client_is_carried_out(case: ProtocolCase) {
     let mut two = case.connect_client().await;
     let uris = CaseUris::random();
     let mut one = case.connect_client().await;
@@ -134,7 +134,7 @@ async fn a_request_of_a_vanished_client_is_carried_out(case: ProtocolCase) {
     two.wait_for_notification("root/sessionAdded", &uris.session).await;
 }
 
-async fn a_client_that_vanishes_under_its_attachment_blocks_nobody(case: ProtocolCase) {
+async fn client_lost_during_its_attachment_blocks_no_others(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     let mut wish = turn_started_action("look");

@@ -3,14 +3,14 @@
 use super::harness::*;
 
 area! { HostFixture::with_claude("native", &[]);
-    a_worker_is_a_chat_that_its_call_names,
-    a_worker_s_chat_is_told_before_it_speaks,
-    a_worker_s_chat_takes_no_messages,
-    a_subscription_waits_for_a_worker_that_begins,
-    a_worker_asks_in_its_own_chat,
-    a_cancel_of_the_turn_cancels_its_worker,
-    a_worker_s_turn_cannot_be_cancelled_while_it_is_waited_for,
-    all_chats_agree_with_what_was_told,
+    sub_agent_has_a_chat_that_its_call_refers_to,
+    sub_agent_chat_is_announced_before_its_output,
+    sub_agent_chat_accepts_no_messages,
+    subscribe_waits_for_a_starting_sub_agent_chat,
+    sub_agent_asks_in_its_own_chat,
+    cancelling_the_turn_cancels_its_sub_agent,
+    awaited_sub_agent_turn_cannot_be_cancelled,
+    sub_agent_chats_match_their_envelopes,
 }
 
 /// Returns the model's line that makes a sub-agent run a script.
@@ -33,7 +33,7 @@ async fn working(client: &mut RecordingClient, uris: &CaseUris, script: &str) ->
     (turn, added["resource"].as_str().unwrap().to_owned())
 }
 
-async fn a_worker_is_a_chat_that_its_call_names(case: ProtocolCase) {
+async fn sub_agent_has_a_chat_that_its_call_refers_to(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let (turn, worker) = working(&mut client, &uris, "!say from below").await;
     assert_eq!(client.wait_for_turn_end(&uris.chat, &turn).await["type"], "chat/turnComplete");
@@ -47,7 +47,7 @@ async fn a_worker_is_a_chat_that_its_call_names(case: ProtocolCase) {
     assert_eq!(state["origin"]["toolCallId"], call["toolCallId"]);
 }
 
-async fn a_worker_s_chat_is_told_before_it_speaks(case: ProtocolCase) {
+async fn sub_agent_chat_is_announced_before_its_output(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let (turn, worker) = working(&mut client, &uris, "!say hello").await;
     assert!(worker.starts_with("ahp-chat://subagent/"), "{worker}");
@@ -59,7 +59,7 @@ async fn a_worker_s_chat_is_told_before_it_speaks(case: ProtocolCase) {
     assert_eq!(line["interactivity"], "read-only");
 }
 
-async fn a_worker_s_chat_takes_no_messages(case: ProtocolCase) {
+async fn sub_agent_chat_accepts_no_messages(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let (turn_id, worker) = working(&mut client, &uris, "!say hello").await;
     client.wait_for_turn_end(&uris.chat, &turn_id).await;
@@ -74,7 +74,7 @@ async fn a_worker_s_chat_takes_no_messages(case: ProtocolCase) {
     assert_eq!(client.subscribe(&worker).await["turns"], before["turns"]);
 }
 
-async fn a_subscription_waits_for_a_worker_that_begins(case: ProtocolCase) {
+async fn subscribe_waits_for_a_starting_sub_agent_chat(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &helper("!say hello")).await;
     let start = client.wait_for_action(&uris.chat, "chat/toolCallStart").await;
@@ -85,7 +85,7 @@ async fn a_subscription_waits_for_a_worker_that_begins(case: ProtocolCase) {
     client.wait_for_turn_end(&uris.chat, &turn).await;
 }
 
-async fn a_worker_asks_in_its_own_chat(case: ProtocolCase) {
+async fn sub_agent_asks_in_its_own_chat(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
     let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
@@ -99,7 +99,7 @@ async fn a_worker_asks_in_its_own_chat(case: ProtocolCase) {
     assert!(case.dir.join("made").is_dir());
 }
 
-async fn a_cancel_of_the_turn_cancels_its_worker(case: ProtocolCase) {
+async fn cancelling_the_turn_cancels_its_sub_agent(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
     let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
@@ -114,7 +114,7 @@ async fn a_cancel_of_the_turn_cancels_its_worker(case: ProtocolCase) {
     client.assert_state_matches_host(&worker).await;
 }
 
-async fn a_worker_s_turn_cannot_be_cancelled_while_it_is_waited_for(case: ProtocolCase) {
+async fn awaited_sub_agent_turn_cannot_be_cancelled(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
     let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
@@ -123,7 +123,7 @@ async fn a_worker_s_turn_cannot_be_cancelled_while_it_is_waited_for(case: Protoc
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn all_chats_agree_with_what_was_told(case: ProtocolCase) {
+async fn sub_agent_chats_match_their_envelopes(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let (turn, worker) = working(&mut client, &uris, "!think hm\n!say hello").await;
     client.subscribe(&worker).await;

@@ -3,38 +3,38 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    the_root_is_subscribed_by_its_exact_name,
-    a_session_s_snapshot_names_its_default_chat,
-    a_chat_s_snapshot_is_complete,
-    the_snapshot_names_the_channel_as_it_was_asked_for,
-    a_subscription_may_follow_the_creation_at_once,
-    what_comes_after_the_snapshot_has_larger_numbers,
-    a_second_subscription_is_a_fresh_snapshot_and_doubles_nothing,
-    an_unknown_session_is_32001,
-    an_unknown_chat_is_32001,
-    a_channel_that_is_no_uri_is_refused,
-    a_subscription_without_a_channel_is_the_root_s,
-    a_channel_of_the_wrong_type_is_invalid,
-    after_unsubscribe_a_channel_is_silent,
-    unsubscribing_what_was_never_heard_is_harmless,
-    unsubscribe_without_sense_is_harmless,
-    one_may_come_back_after_unsubscribing,
-    only_subscribers_of_the_root_hear_of_new_sessions,
-    delivery_hints_are_taken,
-    a_disposed_session_is_not_there_any_more,
-    changesets_and_canvases_are_not_there,
-    annotations_are_always_there,
-    the_default_chat_s_name_is_made_of_the_session_s,
+    root_is_subscribed_by_its_exact_uri,
+    session_snapshot_names_its_default_chat,
+    chat_snapshot_is_complete,
+    snapshot_names_the_requested_channel,
+    subscribe_may_follow_creation_at_once,
+    envelopes_after_the_snapshot_have_larger_numbers,
+    second_subscribe_returns_a_fresh_snapshot_without_duplicates,
+    subscribe_to_an_unknown_session_is_32001,
+    subscribe_to_an_unknown_chat_is_32001,
+    channel_that_is_no_uri_is_rejected,
+    subscribe_without_a_channel_is_the_root,
+    channel_of_the_wrong_type_is_invalid,
+    channel_is_silent_after_unsubscribe,
+    unsubscribe_without_a_subscription_is_harmless,
+    malformed_unsubscribe_is_harmless,
+    subscribe_works_again_after_unsubscribe,
+    only_root_subscribers_receive_new_sessions,
+    delivery_hints_are_accepted,
+    disposed_session_cannot_be_subscribed,
+    changesets_and_canvases_are_not_found,
+    annotations_channel_always_exists,
+    default_chat_uri_is_derived_from_the_session_uri,
 }
 
-async fn the_root_is_subscribed_by_its_exact_name(case: ProtocolCase) {
+async fn root_is_subscribed_by_its_exact_uri(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     client.initialize(&[]).await;
     let state = client.subscribe(ROOT).await;
     assert!(!state["agents"].as_array().unwrap().is_empty(), "{state:#}");
 }
 
-async fn a_session_s_snapshot_names_its_default_chat(case: ProtocolCase) {
+async fn session_snapshot_names_its_default_chat(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let state = client.subscribe(&uris.session).await;
     assert_eq!(state["defaultChat"], uris.chat);
@@ -44,7 +44,7 @@ async fn a_session_s_snapshot_names_its_default_chat(case: ProtocolCase) {
     assert_eq!(state["activeClients"], json!([]));
 }
 
-async fn a_chat_s_snapshot_is_complete(case: ProtocolCase) {
+async fn chat_snapshot_is_complete(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let state = client.subscribe(&uris.chat).await;
     assert_eq!((&state["resource"], &state["turns"]), (&json!(uris.chat), &json!([])));
@@ -53,7 +53,7 @@ async fn a_chat_s_snapshot_is_complete(case: ProtocolCase) {
     assert_eq!(state.get("activeTurn"), None);
 }
 
-async fn the_snapshot_names_the_channel_as_it_was_asked_for(case: ProtocolCase) {
+async fn snapshot_names_the_requested_channel(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for channel in [&uris.session, &uris.chat, &uris.annotations()] {
         let answer = client.call_ok("subscribe", json!({"channel": channel})).await;
@@ -61,7 +61,7 @@ async fn the_snapshot_names_the_channel_as_it_was_asked_for(case: ProtocolCase) 
     }
 }
 
-async fn a_subscription_may_follow_the_creation_at_once(case: ProtocolCase) {
+async fn subscribe_may_follow_creation_at_once(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let uris = CaseUris::random();
     let params = json!({"channel": uris.session, "workingDirectories": [case.uri("")]});
@@ -76,7 +76,7 @@ async fn a_subscription_may_follow_the_creation_at_once(case: ProtocolCase) {
     client.wait_for_action(&uris.chat, "chat/turnComplete").await;
 }
 
-async fn what_comes_after_the_snapshot_has_larger_numbers(case: ProtocolCase) {
+async fn envelopes_after_the_snapshot_have_larger_numbers(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let turn = one.send_message(&uris.chat, "deltas 300").await;
     let mut two = case.connect_client().await;
@@ -89,7 +89,7 @@ async fn what_comes_after_the_snapshot_has_larger_numbers(case: ProtocolCase) {
     assert!(two.received_envelopes(&uris.chat).iter().all(|envelope| envelope["serverSeq"].as_i64().unwrap() > from));
 }
 
-async fn a_second_subscription_is_a_fresh_snapshot_and_doubles_nothing(case: ProtocolCase) {
+async fn second_subscribe_returns_a_fresh_snapshot_without_duplicates(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Second"})).await;
     assert_eq!(client.subscribe(&uris.session).await["title"], "Second");
@@ -101,14 +101,14 @@ async fn a_second_subscription_is_a_fresh_snapshot_and_doubles_nothing(case: Pro
     assert_eq!(times, 1);
 }
 
-async fn an_unknown_session_is_32001(case: ProtocolCase) {
+async fn subscribe_to_an_unknown_session_is_32001(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for channel in [&*CaseUris::random().session, "claude:/unknown", "ahp-session:/x", "codex:/1"] {
         assert_eq!(client.call_error_code("subscribe", json!({"channel": channel})).await, -32001, "{channel}");
     }
 }
 
-async fn an_unknown_chat_is_32001(case: ProtocolCase) {
+async fn subscribe_to_an_unknown_chat_is_32001(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let peer = uris.chat.replace("default", "peer");
     for channel in [&*CaseUris::random().chat, "ahp-chat:/x", "ahp-chat://default/!!!", &peer] {
@@ -116,7 +116,7 @@ async fn an_unknown_chat_is_32001(case: ProtocolCase) {
     }
 }
 
-async fn a_channel_that_is_no_uri_is_refused(case: ProtocolCase) {
+async fn channel_that_is_no_uri_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for channel in ["", " ", "nonsense", "://", "\u{0}", "ahp-root:", "ahp-root://x"] {
         let code = client.call_error_code("subscribe", json!({"channel": channel})).await;
@@ -124,19 +124,19 @@ async fn a_channel_that_is_no_uri_is_refused(case: ProtocolCase) {
     }
 }
 
-async fn a_subscription_without_a_channel_is_the_root_s(case: ProtocolCase) {
+async fn subscribe_without_a_channel_is_the_root(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     assert_eq!(client.call_ok("subscribe", json!({})).await["snapshot"]["resource"], ROOT);
 }
 
-async fn a_channel_of_the_wrong_type_is_invalid(case: ProtocolCase) {
+async fn channel_of_the_wrong_type_is_invalid(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for channel in [json!(7), json!(null), json!([ROOT]), json!({"uri": ROOT})] {
         assert_eq!(client.call_error_code("subscribe", json!({"channel": channel})).await, -32602, "{channel}");
     }
 }
 
-async fn after_unsubscribe_a_channel_is_silent(case: ProtocolCase) {
+async fn channel_is_silent_after_unsubscribe(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     two.unsubscribe(&uris.chat).await;
@@ -148,7 +148,7 @@ async fn after_unsubscribe_a_channel_is_silent(case: ProtocolCase) {
     assert_eq!(two.received_envelopes(&uris.chat), [] as [Value; 0]);
 }
 
-async fn unsubscribing_what_was_never_heard_is_harmless(case: ProtocolCase) {
+async fn unsubscribe_without_a_subscription_is_harmless(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for channel in ["claude:/unknown", "nonsense", "", "ahp-terminal:/1", &uris.annotations()] {
         client.notify("unsubscribe", json!({"channel": channel})).await;
@@ -156,7 +156,7 @@ async fn unsubscribing_what_was_never_heard_is_harmless(case: ProtocolCase) {
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "x"})).await;
 }
 
-async fn unsubscribe_without_sense_is_harmless(case: ProtocolCase) {
+async fn malformed_unsubscribe_is_harmless(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for params in [json!(null), json!(7), json!({}), json!({"channel": 7}), json!([uris.session])] {
         client.notify("unsubscribe", params).await;
@@ -164,7 +164,7 @@ async fn unsubscribe_without_sense_is_harmless(case: ProtocolCase) {
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "x"})).await;
 }
 
-async fn one_may_come_back_after_unsubscribing(case: ProtocolCase) {
+async fn subscribe_works_again_after_unsubscribe(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.unsubscribe(&uris.chat).await;
     let turn = client.send_message(&uris.chat, "deltas 3").await;
@@ -177,7 +177,7 @@ async fn one_may_come_back_after_unsubscribing(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn only_subscribers_of_the_root_hear_of_new_sessions(case: ProtocolCase) {
+async fn only_root_subscribers_receive_new_sessions(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut deaf = case.connect_uninitialized().await;
     deaf.initialize(&[&uris.chat]).await;
@@ -189,7 +189,7 @@ async fn only_subscribers_of_the_root_hear_of_new_sessions(case: ProtocolCase) {
     assert!(!deaf.received.iter().any(|message| message["method"].as_str().is_some_and(|m| m.starts_with("root/"))));
 }
 
-async fn delivery_hints_are_taken(case: ProtocolCase) {
+async fn delivery_hints_are_accepted(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     for delivery in [json!({"maxLatencyMs": 0}), json!({"maxLatencyMs": 50}), json!({})] {
         let mut two = case.connect_client().await;
@@ -200,7 +200,7 @@ async fn delivery_hints_are_taken(case: ProtocolCase) {
     }
 }
 
-async fn a_disposed_session_is_not_there_any_more(case: ProtocolCase) {
+async fn disposed_session_cannot_be_subscribed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
     for channel in [&uris.session, &uris.chat, &uris.annotations()] {
@@ -208,7 +208,7 @@ async fn a_disposed_session_is_not_there_any_more(case: ProtocolCase) {
     }
 }
 
-async fn changesets_and_canvases_are_not_there(case: ProtocolCase) {
+async fn changesets_and_canvases_are_not_found(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let state = client.subscribe(&uris.session).await;
     assert_eq!((state.get("changesets"), state.get("customizations")), (None, None));
@@ -226,12 +226,12 @@ async fn changesets_and_canvases_are_not_there(case: ProtocolCase) {
     }
 }
 
-async fn annotations_are_always_there(case: ProtocolCase) {
+async fn annotations_channel_always_exists(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     assert_eq!(client.subscribe(&uris.annotations()).await, json!({"annotations": []}));
 }
 
-async fn the_default_chat_s_name_is_made_of_the_session_s(case: ProtocolCase) {
+async fn default_chat_uri_is_derived_from_the_session_uri(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     // Without padding, and with the two characters that differ in URIs.
     for session in ["claude:/a", "claude:/ab", "claude:/abc", "claude:/~~~???>>>ÿ"] {

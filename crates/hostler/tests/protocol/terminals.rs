@@ -3,25 +3,25 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_TERMINAL_SHELL", "/bin/sh")]);
-    creating_a_terminal_answers_null,
-    a_terminal_s_state_is_complete,
-    the_same_name_twice_is_refused,
-    an_unknown_terminal_cannot_be_subscribed,
-    what_is_typed_comes_out,
-    what_is_typed_is_told_to_nobody,
-    everybody_hears_the_output,
-    an_ended_terminal_stays_with_its_code,
-    a_disposed_terminal_is_gone,
-    the_root_lists_terminals,
-    a_size_is_changed_by_anybody,
+    create_terminal_returns_null,
+    terminal_state_is_complete,
+    duplicate_terminal_uri_is_rejected,
+    unknown_terminal_cannot_be_subscribed,
+    typed_command_produces_output,
+    typed_input_is_not_published,
+    all_subscribers_receive_terminal_output,
+    exited_terminal_stays_with_its_exit_code,
+    disposed_terminal_is_removed,
+    root_state_lists_terminals,
+    any_client_can_resize_a_terminal,
     clearing_keeps_size_and_claim,
-    a_title_is_changed,
-    a_claim_is_passed_on_by_its_holder_alone,
-    nobody_says_what_a_shell_says,
-    a_directory_out_of_reach_is_refused,
+    terminal_title_is_changed,
+    only_the_claim_holder_passes_it_on,
+    clients_cannot_dispatch_terminal_output,
+    terminal_directory_out_of_reach_is_rejected,
     malformed_terminals_are_invalid,
-    malformed_wishes_for_terminals_are_refused,
-    a_terminal_outlives_its_creator,
+    malformed_terminal_actions_are_rejected,
+    terminal_survives_its_creators_disconnect,
 }
 
 fn fresh() -> String {
@@ -68,12 +68,12 @@ async fn shows(client: &mut RecordingClient, terminal: &str, text: &str) {
     }
 }
 
-async fn creating_a_terminal_answers_null(case: ProtocolCase) {
+async fn create_terminal_returns_null(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     assert_eq!(client.call_ok("disposeTerminal", json!({"channel": terminal})).await, Value::Null);
 }
 
-async fn a_terminal_s_state_is_complete(case: ProtocolCase) {
+async fn terminal_state_is_complete(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let now = state(&mut client, &terminal).await;
     assert_eq!((&now["lifecycle"]["status"], &now["claim"]), (&json!("running"), &claim(&client)), "{now:#}");
@@ -83,26 +83,26 @@ async fn a_terminal_s_state_is_complete(case: ProtocolCase) {
     assert!(matches!(typed, ahp_types::state::SnapshotState::Terminal(_)), "{typed:?}");
 }
 
-async fn the_same_name_twice_is_refused(case: ProtocolCase) {
+async fn duplicate_terminal_uri_is_rejected(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let params = json!({"channel": terminal, "claim": claim(&client)});
     assert_eq!(client.call_error_code("createTerminal", params).await, -32010);
 }
 
-async fn an_unknown_terminal_cannot_be_subscribed(case: ProtocolCase) {
+async fn unknown_terminal_cannot_be_subscribed(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let code = client.call_error_code("subscribe", json!({"channel": fresh()})).await;
     assert!([-32001, -32008].contains(&code), "{code}");
     assert_eq!(client.call_error_code("disposeTerminal", json!({"channel": fresh()})).await, -32008);
 }
 
-async fn what_is_typed_comes_out(case: ProtocolCase) {
+async fn typed_command_produces_output(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     client.dispatch_accepted(&terminal, typed("echo $((6*7)); pwd\n")).await;
     shows(&mut client, &terminal, &format!("42\r\n{}\r\n", case.dir.display())).await;
 }
 
-async fn what_is_typed_is_told_to_nobody(case: ProtocolCase) {
+async fn typed_input_is_not_published(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
@@ -118,7 +118,7 @@ async fn what_is_typed_is_told_to_nobody(case: ProtocolCase) {
     }
 }
 
-async fn everybody_hears_the_output(case: ProtocolCase) {
+async fn all_subscribers_receive_terminal_output(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
@@ -127,7 +127,7 @@ async fn everybody_hears_the_output(case: ProtocolCase) {
     shows(&mut other, &terminal, "from-2").await;
 }
 
-async fn an_ended_terminal_stays_with_its_code(case: ProtocolCase) {
+async fn exited_terminal_stays_with_its_exit_code(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     client.dispatch_accepted(&terminal, typed("exit 3\n")).await;
     client.wait_for_action(&terminal, "terminal/exited").await;
@@ -136,7 +136,7 @@ async fn an_ended_terminal_stays_with_its_code(case: ProtocolCase) {
     client.dispatch_rejected(&terminal, typed("x")).await;
 }
 
-async fn a_disposed_terminal_is_gone(case: ProtocolCase) {
+async fn disposed_terminal_is_removed(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     client.call_ok("disposeTerminal", json!({"channel": terminal})).await;
     let code = client.call_error_code("subscribe", json!({"channel": terminal})).await;
@@ -145,7 +145,7 @@ async fn a_disposed_terminal_is_gone(case: ProtocolCase) {
     client.call_ok("createTerminal", params).await;
 }
 
-async fn the_root_lists_terminals(case: ProtocolCase) {
+async fn root_state_lists_terminals(case: ProtocolCase) {
     let mut other = case.connect_client().await;
     let (mut client, terminal) = opened(&case).await;
     let lists = |list: &Value| list.as_array().is_some_and(|all| all.iter().any(|one| one["resource"] == *terminal));
@@ -162,7 +162,7 @@ async fn the_root_lists_terminals(case: ProtocolCase) {
     other.assert_state_matches_host(ROOT).await;
 }
 
-async fn a_size_is_changed_by_anybody(case: ProtocolCase) {
+async fn any_client_can_resize_a_terminal(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
@@ -182,13 +182,13 @@ async fn clearing_keeps_size_and_claim(case: ProtocolCase) {
     assert_eq!((&now["cols"], &now["claim"]), (&json!(80), &claim(&client)));
 }
 
-async fn a_title_is_changed(case: ProtocolCase) {
+async fn terminal_title_is_changed(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     client.dispatch_accepted(&terminal, json!({"type": "terminal/titleChanged", "title": "Mine"})).await;
     assert_eq!(state(&mut client, &terminal).await["title"], "Mine");
 }
 
-async fn a_claim_is_passed_on_by_its_holder_alone(case: ProtocolCase) {
+async fn only_the_claim_holder_passes_it_on(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     let mut other = case.connect_client().await;
     state(&mut other, &terminal).await;
@@ -200,7 +200,7 @@ async fn a_claim_is_passed_on_by_its_holder_alone(case: ProtocolCase) {
     assert_eq!(state(&mut client, &terminal).await["claim"], theirs);
 }
 
-async fn nobody_says_what_a_shell_says(case: ProtocolCase) {
+async fn clients_cannot_dispatch_terminal_output(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     for action in [
         json!({"type": "terminal/data", "data": "forged"}),
@@ -216,7 +216,7 @@ async fn nobody_says_what_a_shell_says(case: ProtocolCase) {
     assert!(now["lifecycle"]["status"] == "running" && !now["content"].to_string().contains("forged"), "{now:#}");
 }
 
-async fn a_directory_out_of_reach_is_refused(case: ProtocolCase) {
+async fn terminal_directory_out_of_reach_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let wish = |cwd: String| json!({"channel": fresh(), "claim": claim(&client), "cwd": cwd});
     let (outside, nonsense) = (wish(file_uri(&case.fixture.home.path("claude"))), wish("nonsense".into()));
@@ -240,7 +240,7 @@ async fn malformed_terminals_are_invalid(case: ProtocolCase) {
     }
 }
 
-async fn malformed_wishes_for_terminals_are_refused(case: ProtocolCase) {
+async fn malformed_terminal_actions_are_rejected(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     for action in [
         json!({"type": "terminal/input"}),
@@ -256,7 +256,7 @@ async fn malformed_wishes_for_terminals_are_refused(case: ProtocolCase) {
     }
 }
 
-async fn a_terminal_outlives_its_creator(case: ProtocolCase) {
+async fn terminal_survives_its_creators_disconnect(case: ProtocolCase) {
     let (client, terminal) = opened(&case).await;
     drop(client);
     let mut other = case.connect_client().await;

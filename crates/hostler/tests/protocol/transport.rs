@@ -8,34 +8,34 @@ use tokio_tungstenite::tungstenite::Message;
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_token_in_the_query_opens_the_door,
-    a_bearer_in_the_header_opens_it_too,
-    a_missing_token_is_403,
-    a_wrong_token_is_403,
-    a_token_given_twice_is_403,
-    a_page_of_another_origin_is_403,
-    the_editor_s_own_origin_is_let_in,
-    another_name_of_the_host_is_403,
-    an_ordinary_request_gets_the_page_which_holds_no_secret,
-    every_path_is_served,
-    answers_are_text_frames_of_one_json_object,
-    a_binary_frame_is_read_like_text,
-    a_message_in_pieces_is_one_message,
-    a_websocket_ping_is_answered_with_its_bytes,
-    a_close_is_answered_with_a_close,
-    no_json_is_a_parse_error_without_an_id,
-    a_batch_is_an_invalid_request,
-    a_scalar_is_an_invalid_request,
-    a_message_without_a_method_is_an_invalid_request,
-    a_method_that_is_no_string_is_an_invalid_request,
-    ids_come_back_as_they_were,
-    a_null_id_is_a_notification,
-    a_null_result_is_written_out,
-    an_absent_params_object_is_an_empty_one,
-    params_that_are_no_object_are_invalid,
-    a_thousand_requests_in_a_row_are_all_answered,
-    a_slow_request_does_not_hold_up_a_quick_one,
-    an_answer_to_nothing_is_ignored,
+    token_in_the_query_is_accepted,
+    bearer_token_in_the_header_is_accepted,
+    missing_token_is_403,
+    wrong_token_is_403,
+    duplicate_token_is_403,
+    foreign_origin_is_403,
+    editor_origin_is_accepted,
+    unknown_host_name_is_403,
+    plain_http_request_gets_the_page_without_secrets,
+    websocket_upgrade_works_on_every_path,
+    responses_are_text_frames_of_one_json_object,
+    binary_frame_is_read_like_text,
+    fragmented_message_is_reassembled,
+    websocket_ping_is_answered_with_its_bytes,
+    close_is_answered_with_a_close,
+    invalid_json_is_a_parse_error_without_an_id,
+    batch_is_an_invalid_request,
+    scalar_is_an_invalid_request,
+    message_without_a_method_is_an_invalid_request,
+    non_string_method_is_an_invalid_request,
+    ids_are_echoed_unchanged,
+    null_id_is_a_notification,
+    null_result_is_serialized,
+    absent_params_count_as_empty,
+    non_object_params_are_invalid,
+    thousand_requests_in_a_row_are_all_answered,
+    slow_request_does_not_delay_a_quick_one,
+    response_without_a_request_is_ignored,
     ping_needs_no_initialize,
 }
 
@@ -69,39 +69,39 @@ fn with_token(case: &ProtocolCase) -> String {
     format!("/?tkn={}", case.fixture.host.token())
 }
 
-async fn a_token_in_the_query_opens_the_door(case: ProtocolCase) {
+async fn token_in_the_query_is_accepted(case: ProtocolCase) {
     assert_eq!(status(&case, &with_token(&case), &[]).await, 101);
 }
 
-async fn a_bearer_in_the_header_opens_it_too(case: ProtocolCase) {
+async fn bearer_token_in_the_header_is_accepted(case: ProtocolCase) {
     let bearer = format!("Bearer {}", case.fixture.host.token());
     assert_eq!(status(&case, "/", &[("Authorization", &bearer)]).await, 101);
     assert_eq!(status(&case, "/", &[("Authorization", "Bearer x")]).await, 403);
 }
 
-async fn a_missing_token_is_403(case: ProtocolCase) {
+async fn missing_token_is_403(case: ProtocolCase) {
     assert_eq!(status(&case, "/", &[]).await, 403);
     assert_eq!(status(&case, "/?tkn=", &[]).await, 403);
 }
 
-async fn a_wrong_token_is_403(case: ProtocolCase) {
+async fn wrong_token_is_403(case: ProtocolCase) {
     assert_eq!(status(&case, "/?tkn=wrong", &[]).await, 403);
     assert_eq!(status(&case, &format!("{}x", with_token(&case)), &[]).await, 403);
 }
 
-async fn a_token_given_twice_is_403(case: ProtocolCase) {
+async fn duplicate_token_is_403(case: ProtocolCase) {
     let twice = format!("{}&tkn={}", with_token(&case), case.fixture.host.token());
     assert_eq!(status(&case, &twice, &[]).await, 403);
 }
 
-async fn a_page_of_another_origin_is_403(case: ProtocolCase) {
+async fn foreign_origin_is_403(case: ProtocolCase) {
     let path = with_token(&case);
     for origin in ["https://evil.example", "null", "http://127.0.0.1:1"] {
         assert_eq!(status(&case, &path, &[("Origin", origin)]).await, 403, "{origin}");
     }
 }
 
-async fn the_editor_s_own_origin_is_let_in(case: ProtocolCase) {
+async fn editor_origin_is_accepted(case: ProtocolCase) {
     let path = with_token(&case);
     for origin in ["vscode-file://vscode-app", "vscode-webview://abc"] {
         assert_eq!(status(&case, &path, &[("Origin", origin)]).await, 101, "{origin}");
@@ -109,12 +109,12 @@ async fn the_editor_s_own_origin_is_let_in(case: ProtocolCase) {
     }
 }
 
-async fn another_name_of_the_host_is_403(case: ProtocolCase) {
+async fn unknown_host_name_is_403(case: ProtocolCase) {
     assert_eq!(status(&case, &with_token(&case), &[("Host", "evil.example")]).await, 403);
     assert_eq!(status(&case, &with_token(&case), &[("Host", "localhost:1")]).await, 101);
 }
 
-async fn an_ordinary_request_gets_the_page_which_holds_no_secret(case: ProtocolCase) {
+async fn plain_http_request_gets_the_page_without_secrets(case: ProtocolCase) {
     let port = case.fixture.host.port;
     let answer = reqwest::get(format!("http://127.0.0.1:{port}{}", with_token(&case))).await.unwrap();
     // A binary that was built without the page answers 503.
@@ -123,7 +123,7 @@ async fn an_ordinary_request_gets_the_page_which_holds_no_secret(case: ProtocolC
     assert!(!body.trim().is_empty() && !body.contains(case.fixture.host.token()));
 }
 
-async fn every_path_is_served(case: ProtocolCase) {
+async fn websocket_upgrade_works_on_every_path(case: ProtocolCase) {
     for path in ["/", "/anything", "/a/b/c.html"] {
         let path = format!("{path}?x=1&tkn={}", case.fixture.host.token());
         assert_eq!(status(&case, &path, &[]).await, 101, "{path}");
@@ -138,7 +138,7 @@ async fn socket(case: &ProtocolCase) -> Socket {
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-async fn answers_are_text_frames_of_one_json_object(case: ProtocolCase) {
+async fn responses_are_text_frames_of_one_json_object(case: ProtocolCase) {
     let mut socket = socket(&case).await;
     let hello = case.connect_uninitialized().await.initialize_params(&[ROOT]);
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello});
@@ -151,7 +151,7 @@ async fn answers_are_text_frames_of_one_json_object(case: ProtocolCase) {
     }
 }
 
-async fn a_binary_frame_is_read_like_text(case: ProtocolCase) {
+async fn binary_frame_is_read_like_text(case: ProtocolCase) {
     let mut socket = socket(&case).await;
     socket.send(Message::Binary(PING.as_bytes().to_vec().into())).await.unwrap();
     let frame = socket.next().await.unwrap().unwrap();
@@ -161,7 +161,7 @@ async fn a_binary_frame_is_read_like_text(case: ProtocolCase) {
     assert!(matches!(&frame, Message::Text(text) if text.contains("-32700")), "{frame:?}");
 }
 
-async fn a_message_in_pieces_is_one_message(case: ProtocolCase) {
+async fn fragmented_message_is_reassembled(case: ProtocolCase) {
     use tokio_tungstenite::tungstenite::protocol::frame::Frame;
     use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
     let mut socket = socket(&case).await;
@@ -175,14 +175,14 @@ async fn a_message_in_pieces_is_one_message(case: ProtocolCase) {
     assert!(matches!(&frame, Message::Text(text) if text.contains("\"id\":1")), "{frame:?}");
 }
 
-async fn a_websocket_ping_is_answered_with_its_bytes(case: ProtocolCase) {
+async fn websocket_ping_is_answered_with_its_bytes(case: ProtocolCase) {
     let mut socket = socket(&case).await;
     socket.send(Message::Ping(b"are you there".to_vec().into())).await.unwrap();
     let frame = socket.next().await.unwrap().unwrap();
     assert_eq!(frame, Message::Pong(b"are you there".to_vec().into()));
 }
 
-async fn a_close_is_answered_with_a_close(case: ProtocolCase) {
+async fn close_is_answered_with_a_close(case: ProtocolCase) {
     let mut socket = socket(&case).await;
     socket.close(None).await.unwrap();
     loop {
@@ -202,7 +202,7 @@ async fn error(client: &mut RecordingClient, text: &str) -> (i64, Value) {
     (message["error"]["code"].as_i64().unwrap(), message["id"].clone())
 }
 
-async fn no_json_is_a_parse_error_without_an_id(case: ProtocolCase) {
+async fn invalid_json_is_a_parse_error_without_an_id(case: ProtocolCase) {
     for mut client in [case.connect_uninitialized().await, case.connect_client().await] {
         for text in ["{", "hello", "", "{\"id\":1,\"method\":\"ping\"} trailing", "\u{feff}{}"] {
             assert_eq!(error(&mut client, text).await, (-32700, Value::Null), "{text:?}");
@@ -211,27 +211,27 @@ async fn no_json_is_a_parse_error_without_an_id(case: ProtocolCase) {
     }
 }
 
-async fn a_batch_is_an_invalid_request(case: ProtocolCase) {
+async fn batch_is_an_invalid_request(case: ProtocolCase) {
     for mut client in [case.connect_uninitialized().await, case.connect_client().await] {
         assert_eq!(error(&mut client, &format!("[{PING}]")).await, (-32600, Value::Null));
         assert_eq!(error(&mut client, "[]").await, (-32600, Value::Null));
     }
 }
 
-async fn a_scalar_is_an_invalid_request(case: ProtocolCase) {
+async fn scalar_is_an_invalid_request(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for text in ["7", "\"ping\"", "null", "true"] {
         assert_eq!(error(&mut client, text).await, (-32600, Value::Null), "{text}");
     }
 }
 
-async fn a_message_without_a_method_is_an_invalid_request(case: ProtocolCase) {
+async fn message_without_a_method_is_an_invalid_request(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     assert_eq!(error(&mut client, r#"{"jsonrpc":"2.0","id":77}"#).await, (-32600, json!(77)));
     assert_eq!(error(&mut client, "{}").await, (-32600, Value::Null));
 }
 
-async fn a_method_that_is_no_string_is_an_invalid_request(case: ProtocolCase) {
+async fn non_string_method_is_an_invalid_request(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for method in ["7", "null", "{}", "[\"ping\"]"] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":78,"method":{method}}}"#);
@@ -239,7 +239,7 @@ async fn a_method_that_is_no_string_is_an_invalid_request(case: ProtocolCase) {
     }
 }
 
-async fn ids_come_back_as_they_were(case: ProtocolCase) {
+async fn ids_are_echoed_unchanged(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for id in [json!(0), json!(9_007_199_254_740_993_u64), json!(-1), json!("seven"), json!(""), json!("ü\n\"")] {
         client.send_text(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string()).await;
@@ -248,7 +248,7 @@ async fn ids_come_back_as_they_were(case: ProtocolCase) {
     }
 }
 
-async fn a_null_id_is_a_notification(case: ProtocolCase) {
+async fn null_id_is_a_notification(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     client.send_text(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#).await;
     client.call_ok("ping", json!({})).await;
@@ -256,7 +256,7 @@ async fn a_null_id_is_a_notification(case: ProtocolCase) {
     assert_eq!(answers, 2, "those to initialize and to the second ping: {:#?}", client.received);
 }
 
-async fn a_null_result_is_written_out(case: ProtocolCase) {
+async fn null_result_is_serialized(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let id = client.request("ping", json!({"channel": ROOT})).await;
     let answer = client.wait_for(|message| message["id"] == id).await;
@@ -264,13 +264,13 @@ async fn a_null_result_is_written_out(case: ProtocolCase) {
     assert_eq!(answer.get("error"), None);
 }
 
-async fn an_absent_params_object_is_an_empty_one(case: ProtocolCase) {
+async fn absent_params_count_as_empty(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     client.send_text(r#"{"jsonrpc":"2.0","id":900,"method":"listSessions"}"#).await;
     assert!(client.wait_for_response(900).await.unwrap()["items"].is_array());
 }
 
-async fn params_that_are_no_object_are_invalid(case: ProtocolCase) {
+async fn non_object_params_are_invalid(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for params in [json!(7), json!([1, 2]), json!("x"), json!(true)] {
         assert_eq!(client.call_error_code("listSessions", params.clone()).await, -32602, "{params}");
@@ -278,7 +278,7 @@ async fn params_that_are_no_object_are_invalid(case: ProtocolCase) {
     }
 }
 
-async fn a_thousand_requests_in_a_row_are_all_answered(case: ProtocolCase) {
+async fn thousand_requests_in_a_row_are_all_answered(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let mut ids = Vec::new();
     for number in 0..1000 {
@@ -290,7 +290,7 @@ async fn a_thousand_requests_in_a_row_are_all_answered(case: ProtocolCase) {
     }
 }
 
-async fn a_slow_request_does_not_hold_up_a_quick_one(case: ProtocolCase) {
+async fn slow_request_does_not_delay_a_quick_one(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     // A sub-agent's chat may be created at any time, so this request waits for some seconds.
     let soon = uris.chat.replace("//default/", "//subagent/") + "/call";
@@ -300,7 +300,7 @@ async fn a_slow_request_does_not_hold_up_a_quick_one(case: ProtocolCase) {
     assert_eq!(client.wait_for_response(slow).await.unwrap_err()["code"], -32001);
 }
 
-async fn an_answer_to_nothing_is_ignored(case: ProtocolCase) {
+async fn response_without_a_request_is_ignored(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     client.send_text(r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#).await;
     client.send_text(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"no"}}"#).await;

@@ -4,22 +4,22 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    nothing_is_decided_in_the_beginning,
-    a_folder_without_configuration_is_empty,
-    a_folder_is_named_by_path_or_uri,
-    a_missing_folder_is_32008,
-    a_relative_folder_is_32602,
+    trust_list_is_empty_at_first,
+    folder_without_configuration_has_no_items,
+    trust_accepts_a_path_or_a_uri,
+    trust_of_a_missing_folder_is_32008,
+    trust_of_a_relative_folder_is_32602,
     trust_of_an_unknown_provider_is_32002,
-    a_missing_directory_is_32602,
-    an_unknown_decision_is_32602,
-    a_missing_fingerprint_is_32602,
-    a_fingerprint_that_is_not_the_current_one_is_32011,
-    nothing_is_removed_where_nothing_was_decided,
-    what_a_folder_brings_is_listed,
-    a_decision_is_listed_and_removed,
-    home_is_not_trusted_by_the_way,
-    a_turn_waits_for_the_decision_and_goes_on,
-    a_decision_of_another_client_answers_the_question,
+    trust_without_a_directory_is_32602,
+    unknown_trust_decision_is_32602,
+    trust_without_a_fingerprint_is_32602,
+    outdated_fingerprint_is_32011,
+    removing_without_a_decision_removes_nothing,
+    folder_configuration_is_listed,
+    trust_decision_is_listed_and_removed,
+    home_cannot_be_trusted_by_a_client,
+    turn_waits_for_the_trust_decision_and_continues,
+    trust_decision_of_another_client_answers_the_request,
 }
 
 impl ProtocolCase {
@@ -45,7 +45,7 @@ impl ProtocolCase {
     }
 }
 
-async fn nothing_is_decided_in_the_beginning(case: ProtocolCase) {
+async fn trust_list_is_empty_at_first(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let list = client.call_ok("hostler/listTrust", json!({"channel": ROOT})).await;
     assert_eq!(list["trustedFolders"], json!([]));
@@ -53,7 +53,7 @@ async fn nothing_is_decided_in_the_beginning(case: ProtocolCase) {
     assert!(items.iter().all(|item| item["path"] != case.directory()), "{list}");
 }
 
-async fn a_folder_without_configuration_is_empty(case: ProtocolCase) {
+async fn folder_without_configuration_has_no_items(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let report = client.call_ok("hostler/checkTrust", case.about()).await;
     let expected =
@@ -61,14 +61,14 @@ async fn a_folder_without_configuration_is_empty(case: ProtocolCase) {
     assert_eq!(report, expected);
 }
 
-async fn a_folder_is_named_by_path_or_uri(case: ProtocolCase) {
+async fn trust_accepts_a_path_or_a_uri(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let by_path = client.call_ok("hostler/checkTrust", case.about()).await;
     let by_uri = client.call_ok("hostler/checkTrust", json!({"channel": ROOT, "directory": file_uri(&case.dir)})).await;
     assert_eq!(by_path, by_uri);
 }
 
-async fn a_missing_folder_is_32008(case: ProtocolCase) {
+async fn trust_of_a_missing_folder_is_32008(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let missing = case.dir.join("missing").to_str().unwrap().to_owned();
     assert_eq!(
@@ -77,7 +77,7 @@ async fn a_missing_folder_is_32008(case: ProtocolCase) {
     );
 }
 
-async fn a_relative_folder_is_32602(case: ProtocolCase) {
+async fn trust_of_a_relative_folder_is_32602(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for method in ["hostler/checkTrust", "hostler/removeTrust"] {
         assert_eq!(
@@ -95,36 +95,36 @@ async fn trust_of_an_unknown_provider_is_32002(case: ProtocolCase) {
     assert_eq!(client.call_error_code("hostler/checkTrust", about).await, -32002);
 }
 
-async fn a_missing_directory_is_32602(case: ProtocolCase) {
+async fn trust_without_a_directory_is_32602(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for method in ["hostler/checkTrust", "hostler/setTrust", "hostler/removeTrust"] {
         assert_eq!(client.call_error_code(method, json!({"channel": ROOT})).await, -32602, "{method}");
     }
 }
 
-async fn an_unknown_decision_is_32602(case: ProtocolCase) {
+async fn unknown_trust_decision_is_32602(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     assert_eq!(client.call_error_code("hostler/setTrust", case.decide("yes", &json!(""))).await, -32602);
 }
 
-async fn a_missing_fingerprint_is_32602(case: ProtocolCase) {
+async fn trust_without_a_fingerprint_is_32602(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     assert_eq!(client.call_error_code("hostler/setTrust", case.decide("trust", &Value::Null)).await, -32602);
 }
 
-async fn a_fingerprint_that_is_not_the_current_one_is_32011(case: ProtocolCase) {
+async fn outdated_fingerprint_is_32011(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let error = client.call("hostler/setTrust", case.decide("trust", &json!("stale"))).await.unwrap_err();
     assert_eq!(error["code"], -32011);
     assert!(error["message"].as_str().unwrap().contains("has changed; look at it again"), "{error}");
 }
 
-async fn nothing_is_removed_where_nothing_was_decided(case: ProtocolCase) {
+async fn removing_without_a_decision_removes_nothing(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     assert_eq!(client.call_ok("hostler/removeTrust", case.about()).await, json!({"removed": false}));
 }
 
-async fn what_a_folder_brings_is_listed(case: ProtocolCase) {
+async fn folder_configuration_is_listed(case: ProtocolCase) {
     case.configure();
     let mut client = case.connect_client().await;
     let report = client.call_ok("hostler/checkTrust", case.about()).await;
@@ -133,7 +133,7 @@ async fn what_a_folder_brings_is_listed(case: ProtocolCase) {
     assert!(kinds.contains(&&json!("environment")) && kinds.contains(&&json!("permissionRule")), "{report}");
 }
 
-async fn a_decision_is_listed_and_removed(case: ProtocolCase) {
+async fn trust_decision_is_listed_and_removed(case: ProtocolCase) {
     case.configure();
     let mut client = case.connect_client().await;
     let seen = client.call_ok("hostler/checkTrust", case.about()).await;
@@ -158,7 +158,7 @@ async fn a_decision_is_listed_and_removed(case: ProtocolCase) {
     assert_eq!(client.call_ok("hostler/checkTrust", case.about()).await["state"], "undecided");
 }
 
-async fn home_is_not_trusted_by_the_way(case: ProtocolCase) {
+async fn home_cannot_be_trusted_by_a_client(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let home = case.fixture.home.path("home").to_str().unwrap().to_owned();
     let seen = client.call_ok("hostler/checkTrust", json!({"channel": ROOT, "directory": home})).await;
@@ -176,7 +176,7 @@ async fn asked(client: &mut RecordingClient, uris: &CaseUris) -> Value {
     needed["request"]["request"].clone()
 }
 
-async fn a_turn_waits_for_the_decision_and_goes_on(case: ProtocolCase) {
+async fn turn_waits_for_the_trust_decision_and_continues(case: ProtocolCase) {
     case.configure();
     let (mut client, uris) = case.connect_with_session().await;
     let request = asked(&mut client, &uris).await;
@@ -193,7 +193,7 @@ async fn a_turn_waits_for_the_decision_and_goes_on(case: ProtocolCase) {
     assert_eq!(client.call_ok("hostler/checkTrust", case.about()).await["state"], "restricted");
 }
 
-async fn a_decision_of_another_client_answers_the_question(case: ProtocolCase) {
+async fn trust_decision_of_another_client_answers_the_request(case: ProtocolCase) {
     case.configure();
     let (mut client, uris) = case.connect_with_session().await;
     asked(&mut client, &uris).await;

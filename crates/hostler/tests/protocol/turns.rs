@@ -3,44 +3,44 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_turn_is_echoed_started_streamed_and_completed,
-    a_part_is_there_before_its_first_delta,
-    deltas_make_up_the_text,
-    usage_comes_before_the_end,
-    durations_are_whole_milliseconds,
+    turn_is_echoed_started_streamed_and_completed,
+    part_starts_before_its_first_delta,
+    deltas_add_up_to_the_text,
+    usage_comes_before_the_turn_end,
+    durations_are_integer_milliseconds,
     status_follows_the_turn,
-    an_unread_mark_follows_a_turn,
-    the_client_s_turn_id_is_kept,
-    two_turns_run_one_after_the_other_in_one_agent,
-    a_second_turn_while_one_runs_is_refused,
-    a_used_turn_id_is_refused,
-    an_overlong_turn_id_is_refused,
-    an_empty_message_is_refused,
-    a_message_of_somebody_else_is_refused,
-    a_garbled_start_time_does_no_harm,
-    a_turn_without_a_start_time_is_refused,
-    a_model_that_is_not_there_is_refused_or_fails_in_words,
-    a_cancel_is_echoed_at_once_and_ends_the_turn,
-    nothing_of_a_cancelled_turn_follows,
-    a_cancel_of_nothing_is_refused,
-    a_cancel_of_another_turn_is_refused,
-    a_cancel_with_a_fraction_is_taken,
-    a_session_goes_on_after_a_cancel,
-    a_failed_turn_ends_with_an_error_part,
-    a_dead_agent_is_a_failed_turn_and_the_next_one_begins_anew,
-    a_failed_turn_can_be_resumed,
-    a_turn_that_went_well_cannot_be_resumed,
-    an_unknown_turn_cannot_be_resumed,
-    an_older_turn_cannot_be_resumed,
-    a_silent_success_is_shown_as_what_it_is,
-    an_agent_s_garbage_reaches_nobody,
-    meta_of_a_message_comes_back_untouched,
-    a_turn_of_the_agent_s_own_says_why,
-    work_in_the_background_is_listed_and_can_be_stopped,
-    a_compaction_is_told,
+    turn_end_marks_the_session_unread,
+    turn_id_of_the_client_is_kept,
+    two_turns_run_in_one_agent_process,
+    second_turn_during_a_turn_is_rejected,
+    used_turn_id_is_rejected,
+    overlong_turn_id_is_rejected,
+    empty_message_is_rejected,
+    message_of_another_origin_is_rejected,
+    invalid_start_time_is_tolerated,
+    turn_without_a_start_time_is_rejected,
+    unknown_model_is_rejected_or_fails_with_a_message,
+    cancel_is_echoed_at_once_and_ends_the_turn,
+    cancelled_turn_produces_no_further_actions,
+    cancel_without_a_turn_is_rejected,
+    cancel_of_another_turn_is_rejected,
+    cancel_with_a_fractional_duration_is_accepted,
+    session_continues_after_a_cancel,
+    failed_turn_ends_with_an_error_part,
+    agent_crash_is_a_failed_turn_and_the_next_turn_starts_a_new_agent,
+    failed_turn_can_be_resumed,
+    successful_turn_cannot_be_resumed,
+    unknown_turn_cannot_be_resumed,
+    older_turn_cannot_be_resumed,
+    empty_response_is_shown_with_a_notice,
+    malformed_agent_output_reaches_no_client,
+    message_meta_is_preserved,
+    agent_initiated_turn_states_its_reason,
+    background_work_is_listed_and_can_be_stopped,
+    compaction_is_reported,
     retries_are_shown_as_activity,
-    long_texts_go_through_whole,
-    every_language_goes_through_whole,
+    long_texts_are_transferred_whole,
+    texts_of_every_script_are_transferred_whole,
 }
 
 /// Returns the action types of a chat since its first turn, without consecutive duplicates.
@@ -55,7 +55,7 @@ fn kinds(client: &RecordingClient, chat: &str) -> Vec<String> {
     kinds
 }
 
-async fn a_turn_is_echoed_started_streamed_and_completed(case: ProtocolCase) {
+async fn turn_is_echoed_started_streamed_and_completed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "deltas 3").await;
     let mut kinds = kinds(&client, &uris.chat);
@@ -70,7 +70,7 @@ async fn a_turn_is_echoed_started_streamed_and_completed(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn a_part_is_there_before_its_first_delta(case: ProtocolCase) {
+async fn part_starts_before_its_first_delta(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "cut").await;
     client.send_and_wait(&uris.chat, "deltas 5").await;
@@ -86,14 +86,14 @@ async fn a_part_is_there_before_its_first_delta(case: ProtocolCase) {
     assert!(parts.len() >= 2);
 }
 
-async fn deltas_make_up_the_text(case: ProtocolCase) {
+async fn deltas_add_up_to_the_text(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "deltas 200").await;
     let expected: String = (0..200).map(|number| format!("d{number} ")).collect();
     assert_eq!(markdown_text(&turn), expected);
 }
 
-async fn usage_comes_before_the_end(case: ProtocolCase) {
+async fn usage_comes_before_the_turn_end(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "hello").await;
     assert_eq!((&turn["usage"]["inputTokens"], &turn["usage"]["outputTokens"]), (&json!(10), &json!(5)));
@@ -104,7 +104,7 @@ async fn usage_comes_before_the_end(case: ProtocolCase) {
     assert!(place("chat/usage") < place("chat/turnComplete"));
 }
 
-async fn durations_are_whole_milliseconds(case: ProtocolCase) {
+async fn durations_are_integer_milliseconds(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hello").await;
     let end = client.wait_for_turn_end(&uris.chat, &turn).await;
@@ -130,7 +130,7 @@ async fn status_follows_the_turn(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["status"].as_u64().unwrap() & 31, 2, "error");
 }
 
-async fn an_unread_mark_follows_a_turn(case: ProtocolCase) {
+async fn turn_end_marks_the_session_unread(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/isReadChanged", "isRead": true})).await;
     assert_eq!(client.subscribe(&uris.session).await["status"].as_u64().unwrap() & 32, 32);
@@ -144,7 +144,7 @@ async fn an_unread_mark_follows_a_turn(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["status"].as_u64().unwrap() & 32, 0);
 }
 
-async fn the_client_s_turn_id_is_kept(case: ProtocolCase) {
+async fn turn_id_of_the_client_is_kept(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for id in ["t1", "ü-🐎", "a b/c?d#e"] {
         let mut wish = turn_started_action("hello");
@@ -157,7 +157,7 @@ async fn the_client_s_turn_id_is_kept(case: ProtocolCase) {
     assert_eq!(ids, ["t1", "ü-🐎", "a b/c?d#e"]);
 }
 
-async fn two_turns_run_one_after_the_other_in_one_agent(case: ProtocolCase) {
+async fn two_turns_run_in_one_agent_process(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "one").await), "echo: one");
     let agents = |case: &ProtocolCase| {
@@ -170,7 +170,7 @@ async fn two_turns_run_one_after_the_other_in_one_agent(case: ProtocolCase) {
     assert_eq!((agents(&case), before.len()), (before, 1));
 }
 
-async fn a_second_turn_while_one_runs_is_refused(case: ProtocolCase) {
+async fn second_turn_during_a_turn_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut other = case.connect_to_session(&uris).await;
     let first = client.send_message(&uris.chat, "hang").await;
@@ -182,7 +182,7 @@ async fn a_second_turn_while_one_runs_is_refused(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_used_turn_id_is_refused(case: ProtocolCase) {
+async fn used_turn_id_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let wish = turn_started_action("hello");
     client.dispatch_accepted(&uris.chat, wish.clone()).await;
@@ -191,7 +191,7 @@ async fn a_used_turn_id_is_refused(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 1);
 }
 
-async fn an_overlong_turn_id_is_refused(case: ProtocolCase) {
+async fn overlong_turn_id_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for id in [String::new(), "x".repeat(257)] {
         let mut wish = turn_started_action("hello");
@@ -201,7 +201,7 @@ async fn an_overlong_turn_id_is_refused(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]));
 }
 
-async fn an_empty_message_is_refused(case: ProtocolCase) {
+async fn empty_message_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for text in ["", "   ", "\n\t "] {
         client.dispatch_rejected(&uris.chat, turn_started_action(text)).await;
@@ -209,7 +209,7 @@ async fn an_empty_message_is_refused(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["lifecycle"], "creating", "nothing was started for it");
 }
 
-async fn a_message_of_somebody_else_is_refused(case: ProtocolCase) {
+async fn message_of_another_origin_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for kind in ["agent", "tool", "automation", "systemNotification"] {
         let mut wish = turn_started_action("hello");
@@ -218,7 +218,7 @@ async fn a_message_of_somebody_else_is_refused(case: ProtocolCase) {
     }
 }
 
-async fn a_garbled_start_time_does_no_harm(case: ProtocolCase) {
+async fn invalid_start_time_is_tolerated(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for time in ["yesterday", "", "2026-99-99T99:99:99Z", "9999999999999"] {
         let mut wish = turn_started_action("hello");
@@ -232,14 +232,14 @@ async fn a_garbled_start_time_does_no_harm(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_turn_without_a_start_time_is_refused(case: ProtocolCase) {
+async fn turn_without_a_start_time_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut wish = turn_started_action("hello");
     wish.as_object_mut().unwrap().remove("startedAt");
     assert!(client.dispatch_rejected(&uris.chat, wish).await.contains("startedAt"));
 }
 
-async fn a_model_that_is_not_there_is_refused_or_fails_in_words(case: ProtocolCase) {
+async fn unknown_model_is_rejected_or_fails_with_a_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut wish = turn_started_action("hello");
     wish["message"]["model"] = json!({"id": "no-such-model"});
@@ -253,7 +253,7 @@ async fn a_model_that_is_not_there_is_refused_or_fails_in_words(case: ProtocolCa
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "on").await), "echo: on");
 }
 
-async fn a_cancel_is_echoed_at_once_and_ends_the_turn(case: ProtocolCase) {
+async fn cancel_is_echoed_at_once_and_ends_the_turn(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "slow").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -264,7 +264,7 @@ async fn a_cancel_is_echoed_at_once_and_ends_the_turn(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn nothing_of_a_cancelled_turn_follows(case: ProtocolCase) {
+async fn cancelled_turn_produces_no_further_actions(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "slow").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -276,7 +276,7 @@ async fn nothing_of_a_cancelled_turn_follows(case: ProtocolCase) {
     assert_eq!(late.collect::<Vec<_>>(), [] as [Value; 0]);
 }
 
-async fn a_cancel_of_nothing_is_refused(case: ProtocolCase) {
+async fn cancel_without_a_turn_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let before = client.subscribe(&uris.chat).await;
     client.dispatch_rejected(&uris.chat, turn_cancelled_action("t")).await;
@@ -284,7 +284,7 @@ async fn a_cancel_of_nothing_is_refused(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await, before);
 }
 
-async fn a_cancel_of_another_turn_is_refused(case: ProtocolCase) {
+async fn cancel_of_another_turn_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -293,7 +293,7 @@ async fn a_cancel_of_another_turn_is_refused(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
-async fn a_cancel_with_a_fraction_is_taken(case: ProtocolCase) {
+async fn cancel_with_a_fractional_duration_is_accepted(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
@@ -301,7 +301,7 @@ async fn a_cancel_with_a_fraction_is_taken(case: ProtocolCase) {
     assert_eq!(client.dispatch_accepted(&uris.chat, wish).await["action"]["duration"], 13);
 }
 
-async fn a_session_goes_on_after_a_cancel(case: ProtocolCase) {
+async fn session_continues_after_a_cancel(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for _ in 0..3 {
         let turn = client.send_message(&uris.chat, "hang").await;
@@ -312,7 +312,7 @@ async fn a_session_goes_on_after_a_cancel(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_failed_turn_ends_with_an_error_part(case: ProtocolCase) {
+async fn failed_turn_ends_with_an_error_part(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "error 529").await;
     assert_eq!(turn["state"], "error");
@@ -324,7 +324,7 @@ async fn a_failed_turn_ends_with_an_error_part(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_dead_agent_is_a_failed_turn_and_the_next_one_begins_anew(case: ProtocolCase) {
+async fn agent_crash_is_a_failed_turn_and_the_next_turn_starts_a_new_agent(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for how in ["die", "vanish", "stderr oops"] {
         let turn = client.send_and_wait(&uris.chat, how).await;
@@ -335,7 +335,7 @@ async fn a_dead_agent_is_a_failed_turn_and_the_next_one_begins_anew(case: Protoc
     }
 }
 
-async fn a_failed_turn_can_be_resumed(case: ProtocolCase) {
+async fn failed_turn_can_be_resumed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "error 529").await;
     assert_eq!(turn["responseParts"].as_array().unwrap().last().unwrap()["resumable"], true);
@@ -355,41 +355,41 @@ fn resume(turn: &Value) -> Value {
     json!({"type": "chat/turnResume", "turnId": turn})
 }
 
-async fn a_turn_that_went_well_cannot_be_resumed(case: ProtocolCase) {
+async fn successful_turn_cannot_be_resumed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "hello").await;
     client.dispatch_rejected(&uris.chat, resume(&turn["id"])).await;
     assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([turn]));
 }
 
-async fn an_unknown_turn_cannot_be_resumed(case: ProtocolCase) {
+async fn unknown_turn_cannot_be_resumed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_rejected(&uris.chat, resume(&json!("nobody"))).await;
     client.send_and_wait(&uris.chat, "error 500").await;
     client.dispatch_rejected(&uris.chat, resume(&json!("nobody"))).await;
 }
 
-async fn an_older_turn_cannot_be_resumed(case: ProtocolCase) {
+async fn older_turn_cannot_be_resumed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "error 500").await;
     client.send_and_wait(&uris.chat, "hello").await;
     client.dispatch_rejected(&uris.chat, resume(&turn["id"])).await;
 }
 
-async fn a_silent_success_is_shown_as_what_it_is(case: ProtocolCase) {
+async fn empty_response_is_shown_with_a_notice(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "nothing").await;
     // An empty success is not shown as empty: it has at least a notice.
     assert!(!turn["responseParts"].as_array().unwrap().is_empty(), "{turn:#}");
 }
 
-async fn an_agent_s_garbage_reaches_nobody(case: ProtocolCase) {
+async fn malformed_agent_output_reaches_no_client(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "garbage").await;
     assert_eq!((&turn["state"], markdown_text(&turn)), (&json!("complete"), "one two three".to_owned()));
 }
 
-async fn meta_of_a_message_comes_back_untouched(case: ProtocolCase) {
+async fn message_meta_is_preserved(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let meta = json!({"vscode": {"x": [1, null, {"y": "z"}]}});
     let mut wish = turn_started_action("hello");
@@ -398,7 +398,7 @@ async fn meta_of_a_message_comes_back_untouched(case: ProtocolCase) {
     assert_eq!(echo["action"]["message"]["_meta"], meta);
 }
 
-async fn a_turn_of_the_agent_s_own_says_why(case: ProtocolCase) {
+async fn agent_initiated_turn_states_its_reason(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "background 0").await;
     let own = |message: &Value| {
@@ -412,7 +412,7 @@ async fn a_turn_of_the_agent_s_own_says_why(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn work_in_the_background_is_listed_and_can_be_stopped(case: ProtocolCase) {
+async fn background_work_is_listed_and_can_be_stopped(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "background 3600000").await;
     let work = client.subscribe(&uris.chat).await["backgroundWork"][0].take();
@@ -424,7 +424,7 @@ async fn work_in_the_background_is_listed_and_can_be_stopped(case: ProtocolCase)
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn a_compaction_is_told(case: ProtocolCase) {
+async fn compaction_is_reported(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let turn = client.send_and_wait(&uris.chat, "compact").await;
     let parts = turn["responseParts"].to_string();
@@ -443,14 +443,14 @@ async fn retries_are_shown_as_activity(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await.get("activity"), None, "nothing is going on any more");
 }
 
-async fn long_texts_go_through_whole(case: ProtocolCase) {
+async fn long_texts_are_transferred_whole(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let text = "0123456789".repeat(100_000);
     let turn = client.send_and_wait(&uris.chat, &text).await;
     assert!(turn["message"]["text"] == text && markdown_text(&turn) == format!("echo: {text}"), "{} bytes", text.len());
 }
 
-async fn every_language_goes_through_whole(case: ProtocolCase) {
+async fn texts_of_every_script_are_transferred_whole(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for text in ["größer", "日本語", "👩‍👩‍👧‍👦🐎", "\u{202e}rtl", "a\u{0}b", "tab\tand \"quotes\" \\ \u{7f}"]
     {

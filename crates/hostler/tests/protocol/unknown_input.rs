@@ -3,23 +3,23 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    unknown_fields_of_requests_are_passed_over,
-    unknown_fields_of_actions_are_passed_over,
+    unknown_request_fields_are_ignored,
+    unknown_action_fields_are_ignored,
     unknown_notifications_are_ignored,
-    the_editor_s_own_notification_is_ignored,
-    a_missing_version_of_the_rpc_is_tolerated,
-    another_version_of_the_rpc_is_tolerated,
+    editor_specific_notification_is_ignored,
+    missing_jsonrpc_version_is_tolerated,
+    other_jsonrpc_version_is_tolerated,
     meta_is_allowed_on_every_request,
-    a_notification_of_a_request_s_name_is_no_request,
-    a_request_of_a_notification_s_name_is_answered,
-    an_error_with_data_is_read_by_the_crate,
-    microsoft_s_client_speaks_with_this_host,
-    microsoft_s_client_comes_back,
-    all_states_are_read_by_the_crate,
-    all_actions_are_known_to_the_crate,
+    notification_with_a_request_method_is_ignored,
+    request_with_a_notification_method_is_answered,
+    error_data_is_parsed_by_the_ahp_crate,
+    microsoft_client_works_with_this_host,
+    microsoft_client_reconnects,
+    all_states_are_parsed_by_the_ahp_crate,
+    all_actions_are_known_to_the_ahp_crate,
 }
 
-async fn unknown_fields_of_requests_are_passed_over(case: ProtocolCase) {
+async fn unknown_request_fields_are_ignored(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for (method, mut params) in [
         ("ping", json!({})),
@@ -33,7 +33,7 @@ async fn unknown_fields_of_requests_are_passed_over(case: ProtocolCase) {
     }
 }
 
-async fn unknown_fields_of_actions_are_passed_over(case: ProtocolCase) {
+async fn unknown_action_fields_are_ignored(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut wish = json!({"type": "session/titleChanged", "title": "Known", "fromTheFuture": 1});
     client.dispatch_accepted(&uris.session, wish.clone()).await;
@@ -55,19 +55,19 @@ async fn unknown_notifications_are_ignored(case: ProtocolCase) {
     assert!(client.received.iter().all(|message| message.get("error").is_none()), "notifications are never answered");
 }
 
-async fn the_editor_s_own_notification_is_ignored(case: ProtocolCase) {
+async fn editor_specific_notification_is_ignored(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     client.notify("setClientManagedSettingsPermissions", json!({"permissions": {"allow": []}})).await;
     client.call_ok("ping", json!({})).await;
 }
 
-async fn a_missing_version_of_the_rpc_is_tolerated(case: ProtocolCase) {
+async fn missing_jsonrpc_version_is_tolerated(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     client.send_text(r#"{"id":800,"method":"ping"}"#).await;
     assert_eq!(client.wait_for_response(800).await, Ok(Value::Null));
 }
 
-async fn another_version_of_the_rpc_is_tolerated(case: ProtocolCase) {
+async fn other_jsonrpc_version_is_tolerated(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     for version in [json!("1.0"), json!(2), json!(null), json!("3.0")] {
         client.send_text(json!({"jsonrpc": version, "id": 801, "method": "ping"}).to_string()).await;
@@ -85,7 +85,7 @@ async fn meta_is_allowed_on_every_request(case: ProtocolCase) {
     client.call_ok("listSessions", json!({"_meta": meta})).await;
 }
 
-async fn a_notification_of_a_request_s_name_is_no_request(case: ProtocolCase) {
+async fn notification_with_a_request_method_is_ignored(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.notify("disposeSession", json!({"channel": uris.session})).await;
     client.notify("createSession", json!({"channel": CaseUris::random().session})).await;
@@ -93,7 +93,7 @@ async fn a_notification_of_a_request_s_name_is_no_request(case: ProtocolCase) {
     client.subscribe(&uris.session).await;
 }
 
-async fn a_request_of_a_notification_s_name_is_answered(case: ProtocolCase) {
+async fn request_with_a_notification_method_is_answered(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let action = json!({"type": "session/titleChanged", "title": "by request"});
     let params = json!({"channel": uris.session, "clientSeq": 1, "action": action});
@@ -103,7 +103,7 @@ async fn a_request_of_a_notification_s_name_is_answered(case: ProtocolCase) {
     assert!(answer.is_ok() || answer.unwrap_err()["code"] == -32601);
 }
 
-async fn an_error_with_data_is_read_by_the_crate(case: ProtocolCase) {
+async fn error_data_is_parsed_by_the_ahp_crate(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let params = json!({"protocolVersions": ["0.1.0"], "clientId": client.id});
     let error = client.call("initialize", params).await.unwrap_err();
@@ -122,7 +122,7 @@ async fn theirs(case: &ProtocolCase, id: &str) -> ahp::Client {
     client
 }
 
-async fn microsoft_s_client_speaks_with_this_host(case: ProtocolCase) {
+async fn microsoft_client_works_with_this_host(case: ProtocolCase) {
     let (mut ours, uris) = case.connect_with_session().await;
     let client = theirs(&case, &format!("theirs-{}", Uuid::new_v4())).await;
     let (result, mut events) = client.subscribe(uris.chat.clone()).await.unwrap();
@@ -142,7 +142,7 @@ async fn microsoft_s_client_speaks_with_this_host(case: ProtocolCase) {
     client.shutdown().await;
 }
 
-async fn microsoft_s_client_comes_back(case: ProtocolCase) {
+async fn microsoft_client_reconnects(case: ProtocolCase) {
     let (mut ours, uris) = case.connect_with_started_session().await;
     let id = format!("theirs-{}", Uuid::new_v4());
     let client = theirs(&case, &id).await;
@@ -160,7 +160,7 @@ async fn microsoft_s_client_comes_back(case: ProtocolCase) {
     client.shutdown().await;
 }
 
-async fn all_states_are_read_by_the_crate(case: ProtocolCase) {
+async fn all_states_are_parsed_by_the_ahp_crate(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.send_and_wait(&uris.chat, "background 3600000").await;
     client.dispatch_accepted(&uris.chat, json!({"type": "chat/draftChanged", "draft": user_message("x")})).await;
@@ -174,7 +174,7 @@ async fn all_states_are_read_by_the_crate(case: ProtocolCase) {
     assert_eq!(serde_json::to_value(&typed).unwrap(), list);
 }
 
-async fn all_actions_are_known_to_the_crate(case: ProtocolCase) {
+async fn all_actions_are_known_to_the_ahp_crate(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     for text in ["deltas 3", "error 500", "compact", "retry 529", "background 0"] {
         client.send_and_wait(&uris.chat, text).await;

@@ -3,25 +3,25 @@
 use super::harness::*;
 
 area! { HostFixture::with_fake_agent();
-    a_second_chat_is_refused,
-    a_fork_of_a_chat_is_refused,
-    a_side_chat_is_refused,
-    the_default_chat_takes_no_first_message,
-    a_chat_of_an_unknown_session_is_32001,
-    disposing_a_chat_is_refused,
-    moving_a_chat_is_refused,
+    second_chat_is_rejected,
+    chat_fork_is_rejected,
+    side_chat_is_rejected,
+    default_chat_accepts_no_initial_message,
+    chat_of_an_unknown_session_is_32001,
+    disposing_a_chat_is_rejected,
+    moving_a_chat_is_rejected,
     changeset_operations_are_unknown,
     automations_are_unknown,
-    the_editor_s_private_methods_are_unknown,
-    methods_from_the_future_are_unknown,
-    names_that_are_no_methods_are_unknown,
+    private_editor_methods_are_unknown,
+    future_methods_are_unknown,
+    invalid_method_names_are_unknown,
     mcp_channels_are_not_served,
-    truncation_is_refused_and_nothing_is_lost,
+    truncation_is_rejected_and_nothing_is_lost,
     client_tools_are_not_run,
-    the_state_promises_none_of_it,
+    state_advertises_no_unsupported_feature,
 }
 
-async fn a_second_chat_is_refused(case: ProtocolCase) {
+async fn second_chat_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let peer = uris.chat.replace("//default/", "//peer/");
     assert_eq!(client.call_error_code("createChat", json!({"channel": uris.session, "chat": peer})).await, -32602);
@@ -40,35 +40,35 @@ async fn sourced(case: &ProtocolCase, kind: &str) -> i64 {
     code
 }
 
-async fn a_fork_of_a_chat_is_refused(case: ProtocolCase) {
+async fn chat_fork_is_rejected(case: ProtocolCase) {
     assert_eq!(sourced(&case, "fork").await, -32602);
 }
 
-async fn a_side_chat_is_refused(case: ProtocolCase) {
+async fn side_chat_is_rejected(case: ProtocolCase) {
     assert_eq!(sourced(&case, "sideChat").await, -32602);
 }
 
-async fn the_default_chat_takes_no_first_message(case: ProtocolCase) {
+async fn default_chat_accepts_no_initial_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let params = json!({"channel": uris.session, "chat": uris.chat, "initialMessage": user_message("hello")});
     assert_eq!(client.call_error_code("createChat", params).await, -32602);
     assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]));
 }
 
-async fn a_chat_of_an_unknown_session_is_32001(case: ProtocolCase) {
+async fn chat_of_an_unknown_session_is_32001(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let uris = CaseUris::random();
     assert_eq!(client.call_error_code("createChat", json!({"channel": uris.session, "chat": uris.chat})).await, -32001);
     assert_eq!(client.call_error_code("createChat", json!({"channel": uris.session})).await, -32602);
 }
 
-async fn disposing_a_chat_is_refused(case: ProtocolCase) {
+async fn disposing_a_chat_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     assert_eq!(client.call_error_code("disposeChat", json!({"channel": uris.chat})).await, -32602);
     client.send_and_wait(&uris.chat, "still here").await;
 }
 
-async fn moving_a_chat_is_refused(case: ProtocolCase) {
+async fn moving_a_chat_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let params = json!({"channel": uris.chat, "destination": {"kind": "newSession"}});
     assert_eq!(client.call_error_code("moveChat", params).await, -32602);
@@ -92,7 +92,7 @@ async fn automations_are_unknown(case: ProtocolCase) {
     unknown(&case, &["listAutomationTriggerDefinitions", "runAutomation", "fetchAutomationRuns"]).await;
 }
 
-async fn the_editor_s_private_methods_are_unknown(case: ProtocolCase) {
+async fn private_editor_methods_are_unknown(case: ProtocolCase) {
     let methods = [
         "shutdown",
         "getNetworkDiagnosticsInfo",
@@ -103,11 +103,11 @@ async fn the_editor_s_private_methods_are_unknown(case: ProtocolCase) {
     unknown(&case, &methods).await;
 }
 
-async fn methods_from_the_future_are_unknown(case: ProtocolCase) {
+async fn future_methods_are_unknown(case: ProtocolCase) {
     unknown(&case, &["channel/credit", "forwardTcp", "hostler/fromTheFuture", "session/ready"]).await;
 }
 
-async fn names_that_are_no_methods_are_unknown(case: ProtocolCase) {
+async fn invalid_method_names_are_unknown(case: ProtocolCase) {
     unknown(&case, &["", " ", "PING", "ping ", "ピング", "dispatchAction", "unsubscribe", "action"]).await;
 }
 
@@ -117,7 +117,7 @@ async fn mcp_channels_are_not_served(case: ProtocolCase) {
     assert_eq!(code, -32601);
 }
 
-async fn truncation_is_refused_and_nothing_is_lost(case: ProtocolCase) {
+async fn truncation_is_rejected_and_nothing_is_lost(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.send_and_wait(&uris.chat, "two").await;
     let before = client.subscribe(&uris.chat).await;
@@ -138,7 +138,7 @@ async fn client_tools_are_not_run(case: ProtocolCase) {
     assert!(client.dispatch_rejected(&uris.chat, wish).await.contains("does not offer"));
 }
 
-async fn the_state_promises_none_of_it(case: ProtocolCase) {
+async fn state_advertises_no_unsupported_feature(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let root = client.subscribe(ROOT).await;
     for agent in root["agents"].as_array().unwrap() {

@@ -1,4 +1,4 @@
-// Stands between the workbench and the host and writes down every frame, in both directions.
+// Proxy between the workbench and the host that records every frame, in both directions.
 
 import { once } from 'node:events';
 import fs from 'node:fs';
@@ -11,7 +11,7 @@ import { atTheEnd } from './parts.mjs';
 export async function relay(options, host) {
   const { WebSocket, WebSocketServer } = createRequire(path.join(options.server, 'package.json'))('ws');
   const file = fs.openSync(path.join(options.out, 'frames.jsonl'), 'w');
-  // The host is dialled first: whoever comes while it is away is turned away, as by the host itself.
+  // Connects to the host first: while it is down, clients are refused, as by the host itself.
   const dialled = new WeakMap();
   const verifyClient = ({ req }, answer) => {
     const upstream = new WebSocket(host.url + req.url.slice(1), { maxPayload: 1 << 28 });

@@ -1,6 +1,6 @@
-// A person's afternoon with VS Code on Hostler: each step waits for what a person would see, and keeps a picture of it.
+// Drives VS Code on Hostler step by step: each step waits for what a person would see, and takes a screenshot.
 //
-// Called by `cargo xtask vscode`, which says in its one argument where everything is.
+// Called by `cargo xtask vscode` with one argument: the paths of all parts.
 
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -193,7 +193,7 @@ async function openBrowser(home) {
     executablePath: options.chromium,
     headless: !options.headed,
     viewport: { width: 1440, height: 900 },
-    // Browsers refuse to lock themselves in when they are root.
+    // Chromium does not run its sandbox as root.
     args: process.getuid() === 0 ? ['--no-sandbox'] : [],
     handleSIGINT: false,
     handleSIGTERM: false,

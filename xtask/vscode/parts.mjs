@@ -1,4 +1,4 @@
-// The programs of a run: started here, and ended here whatever happens.
+// Programs of a run: started here, and ended here in every case.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -143,6 +143,6 @@ async function stop(child) {
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // Nobody is left in the group: as it should be.
+    // No process is left in the group, as expected.
   }
 }

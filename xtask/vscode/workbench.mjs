@@ -1,4 +1,4 @@
-// VS Code's workbench in a page, as a person uses it. What it is found by stands here and nowhere else.
+// VS Code's workbench in a page, as a person uses it. All selectors are in this file.
 
 const PATIENCE = 60_000;
 

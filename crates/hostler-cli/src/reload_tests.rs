@@ -1,3 +1,5 @@
+//! Tests of configuration reloads.
+
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 

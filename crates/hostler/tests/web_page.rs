@@ -13,7 +13,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 
-/// Browser, as far as a host can tell.
+/// Browser, with everything that a host can observe.
 struct TestBrowser {
     base: String,
     http: Client,

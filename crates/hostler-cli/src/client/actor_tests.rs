@@ -1,3 +1,5 @@
+//! Tests of the socket task: backpressure, keepalive and close.
+
 use tokio::net::TcpListener;
 
 use super::*;

@@ -66,7 +66,7 @@ impl SettingsSource {
     }
 
     fn read(self: &Arc<Self>, must_exist: bool) -> Result<Settings, SettingsError> {
-        // Stamped first: a change during the read leads to another read.
+        // Stamped first: a change during the read causes another read.
         let stamp = self.stamp();
         let file = match std::fs::read_to_string(&self.path) {
             Ok(text) => ConfigFile::parse(&text, &self.path)?,

@@ -1,3 +1,5 @@
+//! Tests of settings: precedence, parsing and errors.
+
 use std::time::Duration;
 
 use hostler_redact::SafeUrl;

@@ -1,3 +1,5 @@
+//! Tests of upstream, limit and price settings.
+
 use std::path::PathBuf;
 
 use hostler_redact::SafeUrl;

@@ -1,4 +1,4 @@
-"""An MCP server on stdio with one tool, which asks the user something and tells the model what came back."""
+"""MCP server on stdio with one tool, which asks the user a question and returns the answer to the model."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def listen():
 
 
 def elicit():
-    """Asks, and answers what the client said; an error is an answer as well."""
+    """Asks, and returns the client's answer; an error counts as an answer."""
     send({"id": "asked", "method": "elicitation/create",
           "params": {"message": "Before the stall is booked", "requestedSchema": SCHEMA}})
     while True:

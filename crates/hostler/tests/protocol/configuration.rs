@@ -17,9 +17,9 @@ area! { HostFixture::with_fake_agent();
     config_change_with_replace_replaces_all_values,
     null_clears_a_config_value,
     config_value_outside_the_schema_is_rejected,
-    non_session_config_key_is_rejected_or_ignored,
+    unknown_config_key_is_rejected_or_ignored,
     immutable_config_key_is_rejected,
-    editor_permission_values_match_ours,
+    editor_modes_and_permission_mode_stay_in_sync,
     rejected_config_change_changes_nothing,
     config_change_reaches_all_clients,
     config_change_applies_during_a_turn,
@@ -188,7 +188,7 @@ async fn config_value_outside_the_schema_is_rejected(case: ProtocolCase) {
     unchanged(&case, &bad).await;
 }
 
-async fn non_session_config_key_is_rejected_or_ignored(case: ProtocolCase) {
+async fn unknown_config_key_is_rejected_or_ignored(case: ProtocolCase) {
     unchanged(&case, &[json!({"unheardOf": true}), json!({"": 1})]).await;
 }
 
@@ -196,7 +196,7 @@ async fn immutable_config_key_is_rejected(case: ProtocolCase) {
     unchanged(&case, &[json!({"isolation": "worktree"}), json!({"isolation": null, "branch": "x"})]).await;
 }
 
-async fn editor_permission_values_match_ours(case: ProtocolCase) {
+async fn editor_modes_and_permission_mode_stay_in_sync(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for (config, expected) in [
         (json!({"autoApprove": "assisted"}), ["acceptEdits", "interactive", "assisted"]),

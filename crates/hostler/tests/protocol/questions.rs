@@ -14,7 +14,7 @@ area! { HostFixture::with_fake_agent();
     first_completed_answer_wins,
     answer_to_an_unknown_request_is_rejected,
     answer_to_an_unknown_question_is_rejected,
-    answer_of_the_wrong_type_is_rejected,
+    answer_outside_the_options_is_rejected,
     malformed_question_answer_is_rejected,
     accepting_without_required_answers_is_rejected,
     cancelled_turn_leaves_the_question_unanswered,
@@ -184,7 +184,7 @@ async fn answer_to_an_unknown_question_is_rejected(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
-async fn answer_of_the_wrong_type_is_rejected(case: ProtocolCase) {
+async fn answer_outside_the_options_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let wishes = vec![
         draft(&request, 0, chosen(json!("green"))),

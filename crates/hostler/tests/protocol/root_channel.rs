@@ -23,7 +23,7 @@ area! { HostFixture::with_fake_agent();
     host_only_root_actions_are_rejected,
     root_configuration_is_published,
     root_config_value_reaches_all_clients,
-    client_specific_root_values_are_stored,
+    unknown_root_config_keys_are_stored,
     unchanged_root_value_is_echoed,
     root_config_with_replace_replaces_all_values,
     editor_burst_with_repeated_numbers_is_accepted,
@@ -245,7 +245,7 @@ async fn root_config_value_reaches_all_clients(case: ProtocolCase) {
     assert_eq!(root(&mut two).await["config"]["values"][&key], json!([1, "two"]));
 }
 
-async fn client_specific_root_values_are_stored(case: ProtocolCase) {
+async fn unknown_root_config_keys_are_stored(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let key = format!("own-{}", case.version);
     client.dispatch_accepted(ROOT, configure(&json!({&key: {"telemetryLevel": "off"}}))).await;

@@ -1,3 +1,5 @@
+//! Tests of the session table.
+
 use super::*;
 use serde_json::json;
 

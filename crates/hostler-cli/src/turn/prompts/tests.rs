@@ -1,3 +1,5 @@
+//! Tests of the prompt queue.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check, those with the most useful failures first.
+//! `cargo xtask test`: every check, prerequisites and quick checks first.
 
 use std::process::ExitCode;
 

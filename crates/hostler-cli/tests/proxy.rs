@@ -80,7 +80,7 @@ async fn each_request_is_logged_on_one_line() {
 }
 
 #[tokio::test]
-async fn limits_use_a_separate_state_directory() {
+async fn limits_are_counted_in_a_locked_state_directory() {
     let mut stage = CommandFixture::new();
     stage.write_config("[limits]\nday-requests = 5\n");
     let running = tokio::spawn(stage.command(&["proxy"], stage.wiring(&launcher())));

@@ -136,8 +136,8 @@ fn to_engine_sign_in_error(error: SignInError) -> hostler_engine::UpstreamSignIn
     }
 }
 
-/// Returns what must stay the same for a process to change its model: the upstream, its betas, and, for models
-/// other than Claude, the model itself, because the process was started for it.
+/// Returns what must stay the same for a process to change its model: the upstream, whether it offers web search, and,
+/// for models other than Claude, the model itself, because the process was started for it.
 fn lease_terms(choice: &ModelSelection) -> String {
     let ModelSelection { upstream, model, supports_web_search: searches_the_web } = choice;
     let family = if model.starts_with("claude") { "claude" } else { model };

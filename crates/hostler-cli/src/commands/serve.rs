@@ -65,7 +65,7 @@ pub(crate) async fn run_serve_command(
 pub(super) const NO_PAGE_NOTICE: &str =
     "This binary was built without the web page: run `cargo xtask web`, then build it again.";
 
-/// Prints how to connect. The URL contains a sign-in code, so it is printed on a terminal only, not to a log.
+/// Prints how to connect. The URL contains the token, so it is printed on a terminal only, not to a log.
 pub(super) fn print_connection_help(own: &InProcessHost, console: &mut Console) {
     let endpoint = own.endpoint();
     let addr = endpoint.addr();

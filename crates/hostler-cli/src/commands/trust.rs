@@ -119,7 +119,7 @@ pub(crate) async fn trust_working_directory(
     folders.with_store(io, move |store| store.decide(&assessment, TrustDecision::Trust, named)).await
 }
 
-/// Returns the note about a folder whose configuration is ignored because there is no person to ask.
+/// Returns the note about a folder whose configuration is ignored: there is no person to ask, or it may not be trusted.
 pub(crate) async fn ignored_configuration_note(
     directory: PathBuf,
     attended: bool,

@@ -268,7 +268,7 @@ async fn crash_while_interrupting_does_not_block_the_next_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn crash_between_turns_is_not_reported() {
+async fn crash_between_turns_adds_no_turn_and_the_next_message_works() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = bench.blocking_command("job");

@@ -134,7 +134,7 @@ async fn resumed_turn_is_imported_as_two_turns() {
 
 /// The agent writes with a delay: the transcript may still be empty at that time.
 #[tokio::test(flavor = "multi_thread")]
-async fn message_of_a_crashed_turn_still_reaches_the_model() {
+async fn message_of_a_crashed_turn_reaches_the_model_once_on_resume() {
     for build in BUILDS {
         for is_first in [true, false] {
             let mut bench = SessionFixture::with_rules(build, RULES).await;

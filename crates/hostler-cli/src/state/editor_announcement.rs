@@ -1,7 +1,7 @@
 //! Announces the host to editors on this machine by a file in their user data.
 //!
-//! VS Code looks for such files; there is one per host, named by a hash of its process and instance id. They contain the
-//! token, so they are private, and they are removed when the host ends. The next host removes files of a host that
+//! VS Code looks for such files; there is one per host, named by a hash of its process and instance id. They contain
+//! the token, so they are private, and they are removed when the host ends. The next host removes files of a host that
 //! was killed.
 
 use std::fs;

@@ -76,13 +76,18 @@ pub(crate) async fn inspect_transcript(path: PathBuf) -> TranscriptPresence {
     }
 }
 
-/// Whether a transcript holds more than notes about the agent's queue, which come before the first message.
+/// Whether a transcript holds a message. An agent that is killed at its first prompt leaves notes about its queue and its
+/// surroundings, and perhaps the beginning of a message; neither build resumes from those.
 async fn has_message(path: &Path) -> io::Result<bool> {
-    let mut lines = BufReader::new(File::open(path).await?.take(MAX_EMPTY_TRANSCRIPT_BYTES));
+    let file = File::open(path).await?;
+    if file.metadata().await?.len() > MAX_EMPTY_TRANSCRIPT_BYTES {
+        return Ok(true);
+    }
+    let mut lines = BufReader::new(file.take(MAX_EMPTY_TRANSCRIPT_BYTES));
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).await? > 0 {
-        // Anything that we do not know may be a message.
-        if !serde_json::from_slice::<RecordType<'_>>(&line).is_ok_and(|record| record.kind == "queue-operation") {
+        let record = serde_json::from_slice::<RecordType<'_>>(&line);
+        if record.is_ok_and(|record| matches!(&*record.kind, "user" | "assistant")) {
             return Ok(true);
         }
         line.clear();
@@ -157,7 +162,9 @@ mod tests {
             (String::new(), true),
             (format!("{queue}\n{queue}\n"), true),
             (format!("{queue}\n{{\"type\":\"user\"}}\n"), false),
-            (format!("{queue}\n{{\"type\":\"us"), false),
+            (format!("{queue}\n{{\"type\":\"us"), true),
+            (format!("{queue}\n{{\"type\":\"attachment\"}}\n"), true),
+            (format!("{queue}\n{{\"type\":\"attachment\"}}\n{{\"type\":\"assistant\"}}"), false),
             (format!("{queue}\n").repeat(20_000), false),
         ] {
             std::fs::write(&path, &text).unwrap();

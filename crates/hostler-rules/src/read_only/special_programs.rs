@@ -47,7 +47,7 @@ pub(super) fn check_date(words: &[ShellWord]) -> Result<(), UnclearArgument> {
         match text {
             "-u" | "-R" | "-I" | "--utc" | "--universal" | "--rfc-email" | "--iso-8601" => {}
             "-d" | "--date" => {
-                drop(words.next().and_then(ShellWord::as_literal).ok_or(UnclearArgument::NonLiteralOperand)?)
+                words.next().and_then(ShellWord::as_literal).ok_or(UnclearArgument::NonLiteralOperand)?;
             }
             _ if text.starts_with('+') || text.starts_with("--date=") || text.starts_with("--iso-8601=") => {}
             _ if text.starts_with("-I") || text.starts_with("--rfc-3339=") => {}

@@ -3,15 +3,15 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { address } from '../browser/support/address.ts';
 import { launch } from '../browser/support/chromium.ts';
-import { type Client, ended } from '../browser/support/client.ts';
-import { past } from '../browser/support/past.ts';
-import { Stage } from '../browser/support/stage.ts';
+import { past } from '../browser/support/external-transcript.ts';
+import { Stage } from '../browser/support/harness.ts';
+import { address } from '../browser/support/locations.ts';
+import { type Client, ended } from '../browser/support/second-client.ts';
 import type { Uri } from '../src/ahp/index.ts';
-import { until } from '../tests/support/server.ts';
-import { watchFrames } from './frames.ts';
-import { percentile, type Row, table } from './table.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { watchFrames } from './frame-times.ts';
+import { percentile, type Row, table } from './report-table.ts';
 
 const DIST = join(import.meta.dirname, '../dist');
 const BUDGET = 250;

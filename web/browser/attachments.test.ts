@@ -4,10 +4,10 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FileChooser, Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { address } from './support/address.ts';
 import { axe } from './support/axe.ts';
-import { png } from './support/files.ts';
-import { shared } from './support/staged.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { png } from './support/png.ts';
 
 const staged = shared();
 

@@ -1,8 +1,8 @@
 /** Saying something, and hearing the answer. */
 
 import { expect, test } from 'vitest';
-import { address } from './support/address.ts';
-import { shared } from './support/staged.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
 
 const staged = shared();
 

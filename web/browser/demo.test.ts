@@ -1,9 +1,9 @@
 /** The first thing that a newcomer sees. */
 
 import { expect, test } from 'vitest';
-import { BINARY, Hostler } from '../tests/support/hostler.ts';
+import { BINARY, Hostler } from '../tests/support/host-process.ts';
 import { launch } from './support/chromium.ts';
-import { Guard } from './support/guard.ts';
+import { Guard } from './support/problem-guard.ts';
 
 test('the demo ends with a link to the page with its finished turns', async ({ onTestFinished }) => {
   if (!BINARY) throw new Error('HOSTLER_BIN does not name a hostler; `cargo xtask web --browser` does it all.');

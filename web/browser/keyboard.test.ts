@@ -3,10 +3,10 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { has, Status } from '../src/ahp/index.ts';
-import { until } from '../tests/support/server.ts';
-import { address, sessions } from './support/address.ts';
-import { seed } from './support/seed.ts';
-import { shared } from './support/staged.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { shared } from './support/harness-tests.ts';
+import { address, sessions } from './support/locations.ts';
+import { seed } from './support/sample-sessions.ts';
 
 const play = shared(async (stage) => {
   const client = await stage.client();

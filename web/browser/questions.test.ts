@@ -2,12 +2,12 @@
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { until } from '../tests/support/server.ts';
-import { address } from './support/address.ts';
+import { until } from '../tests/support/fake-server.ts';
 import { axe } from './support/axe.ts';
-import { ended } from './support/client.ts';
-import { say, script, tool } from './support/script.ts';
-import { shared } from './support/staged.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+import { ended } from './support/second-client.ts';
 
 const staged = shared();
 

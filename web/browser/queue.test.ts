@@ -4,13 +4,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { until } from '../tests/support/server.ts';
-import { address } from './support/address.ts';
+import { until } from '../tests/support/fake-server.ts';
 import { axe } from './support/axe.ts';
-import { ended, type Opened } from './support/client.ts';
-import { say, script, tool } from './support/script.ts';
-import type { Stage } from './support/stage.ts';
-import { shared } from './support/staged.ts';
+import type { Stage } from './support/harness.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+import { ended, type Opened } from './support/second-client.ts';
 
 const staged = shared();
 

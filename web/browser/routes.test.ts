@@ -1,8 +1,8 @@
 /** Addresses of the page: each can be opened. */
 
 import { expect, test } from 'vitest';
-import { address, sessions } from './support/address.ts';
-import { staged } from './support/staged.ts';
+import { staged } from './support/harness-tests.ts';
+import { address, sessions } from './support/locations.ts';
 
 test(
   'a session is opened by its address, and again when the page is loaded again',

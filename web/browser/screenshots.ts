@@ -2,10 +2,10 @@
 
 import { join } from 'node:path';
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { address, sessions } from './support/address.ts';
 import { launch } from './support/chromium.ts';
-import { type Seed, seed } from './support/seed.ts';
-import { type Device, Stage } from './support/stage.ts';
+import { type Device, Stage } from './support/harness.ts';
+import { address, sessions } from './support/locations.ts';
+import { type Seed, seed } from './support/sample-sessions.ts';
 
 interface View {
   readonly name: string;

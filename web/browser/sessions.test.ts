@@ -3,13 +3,13 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { activityOf, has, type SessionSummary, Status, type Uri } from '../src/ahp/index.ts';
-import { configureHost } from '../src/sessions/wishes.ts';
-import { until } from '../tests/support/server.ts';
-import { address, sessions } from './support/address.ts';
-import type { Client } from './support/client.ts';
-import { past } from './support/past.ts';
-import { seed } from './support/seed.ts';
-import { shared } from './support/staged.ts';
+import { configureHost } from '../src/sessions/session-commands.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { past } from './support/external-transcript.ts';
+import { shared } from './support/harness-tests.ts';
+import { address, sessions } from './support/locations.ts';
+import { seed } from './support/sample-sessions.ts';
+import type { Client } from './support/second-client.ts';
 
 const play = shared(async (stage) => {
   const client = await stage.client();

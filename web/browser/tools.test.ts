@@ -4,12 +4,12 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { address } from './support/address.ts';
 import { axe } from './support/axe.ts';
-import type { Opened } from './support/client.ts';
-import { say, script, tool } from './support/script.ts';
-import type { Device, Stage } from './support/stage.ts';
-import { shared } from './support/staged.ts';
+import type { Device, Stage } from './support/harness.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+import type { Opened } from './support/second-client.ts';
 
 const staged = shared();
 

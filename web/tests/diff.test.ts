@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Diff, diff, fold, type Line, MOST_LINES } from '../src/tools/diff/file.ts';
-import { compare } from '../src/tools/diff/sequence.ts';
-import { marks } from '../src/tools/diff/words.ts';
+import { type Diff, diff, fold, type Line, MOST_LINES } from '../src/tools/diff/line-diff.ts';
+import { compare } from '../src/tools/diff/myers-diff.ts';
+import { marks } from '../src/tools/diff/word-diff.ts';
 
 /** Applies a diff to nothing but itself: one side of it. */
 function side({ lines, openEnd }: Diff, which: 'before' | 'after', ended: boolean): string {

@@ -2,12 +2,12 @@
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Document } from '../src/markdown/document.ts';
-import { mended } from '../src/markdown/mend.ts';
-import type { Block, Inline } from '../src/markdown/nodes.ts';
-import { read } from '../src/markdown/read.ts';
-import { split } from '../src/markdown/split.ts';
-import { decoded, filePath, opens } from '../src/markdown/text.ts';
+import { decoded, filePath, opens } from '../src/markdown/entities-and-links.ts';
+import { Document } from '../src/markdown/incremental-document.ts';
+import { read } from '../src/markdown/parse.ts';
+import { split } from '../src/markdown/split-chunks.ts';
+import { mended } from '../src/markdown/streaming-repair.ts';
+import type { Block, Inline } from '../src/markdown/syntax-tree.ts';
 
 const whole = (text: string): readonly Block[] => new Document().update(text, false).flatMap(({ blocks }) => blocks);
 const text = (value: string): Inline => ({ type: 'text', text: value });

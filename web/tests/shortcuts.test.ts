@@ -1,6 +1,8 @@
 /** Which key leads to what. */
 
 import { expect, test } from 'vitest';
+import { types } from '../src/app/message-field-focus.ts';
+import { Shortcuts } from '../src/app/shortcut-dispatcher.ts';
 import {
   capsOf,
   isChord,
@@ -14,8 +16,6 @@ import {
   strokeOf,
   waysOf,
 } from '../src/app/shortcut-registry.ts';
-import { Shortcuts } from '../src/app/shortcuts.ts';
-import { types } from '../src/app/typing.ts';
 
 function key(name: string, more: Partial<Pressed> = {}): Pressed {
   return { key: name, code: '', ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...more };

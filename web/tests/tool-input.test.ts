@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ChatState, Json, ToolCall, Turn } from '../src/ahp/index.ts';
 import { printed, stripped } from '../src/tools/ansi.ts';
-import { below, blocksOf, subjectOf } from '../src/tools/input.ts';
-import { readJson } from '../src/tools/json.ts';
-import { said, spans } from '../src/tools/message.ts';
-import { tasksUntil } from '../src/tools/tasks.ts';
+import { said, spans } from '../src/tools/message-spans.ts';
+import { readJson } from '../src/tools/partial-json.ts';
+import { tasksUntil } from '../src/tools/task-list.ts';
+import { below, blocksOf, subjectOf } from '../src/tools/tool-input.ts';
 
 describe('JSON that is still being written', () => {
   test('is read as far as it goes', () => {

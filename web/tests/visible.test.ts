@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { spans } from '../src/tools/message.ts';
+import { spans } from '../src/tools/message-spans.ts';
 import { exact, visible } from '../src/ui/visible.ts';
 import cases from './support/visible.json' with { type: 'json' };
 

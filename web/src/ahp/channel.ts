@@ -2,7 +2,7 @@
 
 import { GoneError } from './errors.ts';
 import { type Batch, Batched, type Readable } from './observable.ts';
-import { Optimistic, type Wish } from './optimistic.ts';
+import { Optimistic, type Wish } from './optimistic-state.ts';
 import { type Reducer, reducers } from './reducers/index.ts';
 import type { Rpc } from './rpc.ts';
 import type { AnyState, Envelope, Kind, States, Uri } from './types/index.ts';

@@ -2,9 +2,9 @@
 
 import { type Backoff, delay } from './backoff.ts';
 import { Channel, type Extent, type OwnWish, type View } from './channel.ts';
+import { Link, type LinkState, Refused } from './connection.ts';
 import { browser, type Environment, newId } from './environment.ts';
 import { DisconnectedError, LostError, RejectedError, RpcError } from './errors.ts';
-import { Link, type LinkState, Refused } from './link.ts';
 import { Batch, Listeners, type Readable, Value } from './observable.ts';
 import type { Handler, Rpc } from './rpc.ts';
 import {

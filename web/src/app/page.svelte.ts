@@ -2,13 +2,13 @@
 
 import { createContext, tick } from 'svelte';
 import { browser, Host, type Uri } from '../ahp/index.ts';
-import { wouldLose } from '../composer/leaving.ts';
-import { SessionActions } from '../sessions/actions.svelte.ts';
-import { isWaiting } from '../sessions/list.ts';
+import { wouldLose } from '../composer/unsaved-guard.ts';
+import { SessionActions } from '../sessions/session-actions.svelte.ts';
+import { isWaiting } from '../sessions/session-rows.ts';
+import { returnToField } from './message-field-focus.ts';
 import { subprotocols } from './page-key.ts';
 import { Preferences } from './preferences.svelte.ts';
 import { format, parse, type Route } from './route.ts';
-import { returnToField } from './typing.ts';
 
 export interface Notice {
   readonly id: number;

@@ -1,7 +1,7 @@
 /** Coming in: a one-time code becomes a cookie that no script can read, and a key that only this origin has. */
 
-import { forgetTyped, forgetWords } from './kept.ts';
 import { forgetPageKey, keepPageKey, keyHeaders } from './page-key.ts';
+import { forgetTyped, forgetWords } from './sign-out-cleanup.ts';
 
 /** What the host says to somebody who knocks. */
 export interface Door {

@@ -1,7 +1,7 @@
 /** Telling the running turn something more, while something waits to be told already. */
 
 import type { Chat } from '../ahp/index.ts';
-import { type Content, contentOf, joined } from './content.ts';
+import { type Content, contentOf, joined } from './message-content.ts';
 
 /**
  * A second message for the running turn would take the place of the first. So the first one is taken back, and both are told

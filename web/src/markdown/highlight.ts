@@ -27,7 +27,7 @@ import typescript from 'highlight.js/lib/languages/typescript';
 import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
 import { createLowlight } from 'lowlight';
-import { kindOf, type Run } from './runs.ts';
+import { kindOf, type Run } from './code-tokens.ts';
 
 const lowlight = createLowlight({
   bash,

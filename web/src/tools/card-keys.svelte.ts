@@ -7,8 +7,8 @@
 
 import { untrack } from 'svelte';
 import { letterKeys } from '../app/preferences.svelte.ts';
+import { shortcuts } from '../app/shortcut-dispatcher.ts';
 import { ariaOf, type ShortcutId } from '../app/shortcut-registry.ts';
-import { shortcuts } from '../app/shortcuts.ts';
 
 /** What a card can do by keys. `false` if there is nothing to do. */
 export interface CardActions {

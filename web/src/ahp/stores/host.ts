@@ -2,8 +2,8 @@
 
 import type { View } from '../channel.ts';
 import { Client, type ClientOptions } from '../client.ts';
+import type { LinkState } from '../connection.ts';
 import { newId } from '../environment.ts';
-import type { LinkState } from '../link.ts';
 import type { Readable } from '../observable.ts';
 import type { Params, RootState, Uri } from '../types/index.ts';
 import { Chat } from './chat.ts';

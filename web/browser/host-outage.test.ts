@@ -1,0 +1,75 @@
+/** A host that goes away and comes back, and networks that are slow. */
+
+import { expect, test } from 'vitest';
+import { staged } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { NO_CONNECTION } from './support/problem-guard.ts';
+import { slow } from './support/slow-network.ts';
+
+test(
+  'a host that is away is told of, with a countdown, and what is said meanwhile arrives when it is back',
+  staged(async (stage) => {
+    stage.guard.expect(...NO_CONNECTION);
+    const { uri } = await (await stage.client()).answered('before');
+    const page = await stage.open(address(uri));
+    await page.getByText('You said: before').waitFor();
+    const banner = page.getByRole('region', { name: 'Connection' }).getByText(/Trying/);
+    await expect.poll(() => banner.count()).toBe(0);
+
+    await stage.hostler.stop('SIGKILL');
+    await page.getByRole('status').filter({ hasText: 'The host is away' }).waitFor();
+    // The seconds until it is tried again become fewer.
+    const seconds: number[] = [];
+    const isCountingDown = async () => {
+      const [, number] = /in (\d+) s/.exec((await banner.textContent()) ?? '') ?? [];
+      if (number !== undefined && Number(number) !== seconds.at(-1)) seconds.push(Number(number));
+      return seconds.some((one, at) => seconds[at + 1] === one - 1);
+    };
+    await expect.poll(isCountingDown).toBe(true);
+    // What is there can be read in the meantime, and more can be said.
+    await expect.poll(() => page.getByText('You said: before').isVisible()).toBe(true);
+    await page.getByRole('textbox', { name: 'Message' }).fill('said to nobody');
+    await page.keyboard.press('Enter');
+
+    await stage.start();
+    await banner.waitFor({ state: 'hidden' });
+    await page.getByText('You said: said to nobody').waitFor();
+    await expect.poll(() => page.getByText('You said: before').isVisible()).toBe(true);
+    await page.getByRole('textbox', { name: 'Message' }).fill('after');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByText('You said: after').waitFor();
+    await expect.poll(() => page.getByText('You said: said to nobody').count()).toBe(1);
+  }),
+);
+
+test(
+  'a host that is killed in the middle of an answer comes back with what was said',
+  staged(async (stage) => {
+    stage.guard.expect(...NO_CONNECTION);
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    await chat.send({ text: '!pace 20\n!deltas 2000' });
+    await page.getByText(/1 2 3 4 5/).waitFor();
+    await stage.hostler.stop('SIGKILL');
+    await page.getByRole('status').filter({ hasText: /host/i }).waitFor();
+    await stage.start();
+    await page.getByRole('textbox', { name: 'Message' }).fill('and now?');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByText('You said: and now?').waitFor();
+    await expect.poll(() => page.getByText(/1 2 3 4 5/).isVisible()).toBe(true);
+  }),
+);
+
+test(
+  'a slow network delays an answer and loses nothing of it',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).session();
+    const page = await stage.open('/');
+    await slow(page);
+    await page.goto(stage.origin + address(uri));
+    await page.getByRole('textbox', { name: 'Message' }).fill('!deltas 500\n!say That was all.');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByText('That was all.').waitFor();
+    await page.getByText(/1 2 3 .* 499 500/s).waitFor();
+  }),
+);

@@ -1,0 +1,143 @@
+/** Answers that would like to be more than words. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { axe } from './support/axe.ts';
+import type { Stage } from './support/harness.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script, think, tool } from './support/model-script.ts';
+
+const staged = shared();
+
+/** Somewhere else: nobody listens there, and nobody may ask. */
+const ELSEWHERE = 'http://127.0.0.1:9';
+
+const MARKUP = [
+  '<script>document.title = "taken"</script>',
+  '<img src="x" onerror="document.title = \'taken\'">',
+  '<svg onload="document.title=\'taken\'"><script>document.title="taken"</script></svg>',
+  '<math><mtext><table><mglyph><style><img src=x onerror=document.title="taken"></style></mglyph></table></mtext></math>',
+  '<iframe srcdoc="<script>parent.document.title=1</script>"></iframe>',
+  `<iframe src="${ELSEWHERE}/frame"></iframe><object data="${ELSEWHERE}/object"></object><embed src="${ELSEWHERE}/embed">`,
+  '<style>body { display: none } @import url("http://127.0.0.1:9/a.css");</style>',
+  `<link rel="stylesheet" href="${ELSEWHERE}/b.css"><link rel="prefetch" href="${ELSEWHERE}/c">`,
+  '<a href="javascript:document.title=1">or me</a>',
+  `<form action="${ELSEWHERE}/"><input name="q" autofocus><button>Send</button></form>`,
+  `<base href="${ELSEWHERE}/">`,
+  `<meta http-equiv="refresh" content="0;url=${ELSEWHERE}/">`,
+  '<details open ontoggle="document.title=\'taken\'"><summary>Fold</summary></details>',
+  '<div id="message" class="scroller" style="position:fixed;inset:0">over everything</div>',
+  '<video poster="http://127.0.0.1:9/v.png" autoplay><source src="http://127.0.0.1:9/v.mp4"></video>',
+];
+
+const LINKS = [
+  '[click me](javascript:document.title=1)',
+  '[click me](JaVaScRiPt:alert%281%29)',
+  '[click me](  java\tscript:alert(1))',
+  '[click me](&#106;avascript:alert(1))',
+  '[and me](data:text/html,<script>1</script>)',
+  '[and me](vbscript:msgbox)',
+  '[and me](file:///etc/passwd)',
+  '[and me](blob:http://127.0.0.1/1)',
+  '<javascript:alert(1)>',
+  `![a picture](${ELSEWHERE}/pixel.png)`,
+  '![a picture](javascript:alert(1))',
+  `[![both](${ELSEWHERE}/p.png)](javascript:alert(1))`,
+  '[by name][evil]\n\n[evil]: javascript:alert(1)',
+];
+
+const UNCLOSED = [
+  '**bold _and soft `and code ~~and gone',
+  '[a link](http://127.0.0.1:9/ "with a title',
+  '| a | b |\n|---|',
+  '<!-- never ends',
+  '<![CDATA[ never ends',
+  '```html\n<script>document.title="taken"</script>',
+];
+
+/** Letters that turn others around, hide them, or pile up. */
+const TRICKS = ['\u202Egnp.exe\u202C', '\u2066left\u2069', 'z\u0300'.padEnd(400, '\u0301'), '\u200B\uFEFFnothing'];
+
+/** What must be nowhere in what was said, whatever it is. */
+async function isHarmless(page: Page): Promise<void> {
+  expect(await page.title()).not.toBe('taken');
+  const main = page.getByRole('main');
+  const things = 'iframe, script, style, base, meta, link, object, embed, video, math, form[action], details, #message';
+  expect(await main.locator(things).count()).toBe(0);
+  expect(await main.locator('[onerror], [onload], [ontoggle], [srcdoc], img[src^="http"]').count()).toBe(0);
+  const links = await main
+    .locator('a[href]')
+    .evaluateAll((all) => all.map((link) => (link as HTMLAnchorElement).protocol));
+  expect(links.filter((protocol) => !['http:', 'https:', 'mailto:'].includes(protocol))).toEqual([]);
+  expect(new URL(page.url()).port).not.toBe('9');
+}
+
+/** Whether somebody can still talk to it. */
+async function isAlive(page: Page): Promise<void> {
+  await page.getByRole('textbox', { name: 'Message' }).fill('are you there?');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByText('You said: are you there?').waitFor();
+}
+
+async function answer(stage: Stage, ...lines: string[]): Promise<Page> {
+  const { uri, chat } = await (await stage.client()).session();
+  const page = await stage.open(address(uri));
+  await chat.send(script(...lines, say('That was all.')));
+  await page
+    .getByRole('paragraph')
+    .filter({ hasText: /^That was all\.$/ })
+    .waitFor();
+  return page;
+}
+
+test(
+  'hostile Markdown stays text: nothing runs, nothing is asked for, nothing leads away',
+  staged(async (stage) => {
+    const all = [...MARKUP, ...LINKS, ...TRICKS].join('\n\n');
+    // Said, thought, and printed by a command.
+    const printed = `${MARKUP.join('\n')}\n\u001b]0;taken\u0007\u001b[31mred\n`;
+    writeFileSync(join(stage.hostler.path('work'), 'hostile.txt'), printed);
+    const print = tool('Bash', { command: 'touch seen && cat hostile.txt' });
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    await chat.send(script(say(all), think(all), ...UNCLOSED.map(say), print, say('That was all.')));
+    await page.getByRole('group', { name: 'Allow Bash?' }).getByRole('button', { name: 'Allow once' }).click();
+    await page
+      .getByRole('paragraph')
+      .filter({ hasText: /^That was all\.$/ })
+      .waitFor();
+    for (const name of [/^Thought/, /^Ran touch/]) await page.getByRole('button', { name }).click();
+    await page.getByRole('group', { name: 'Output' }).getByText('red').waitFor();
+    // It can be read as it was written.
+    await page.getByText('<script>document.title = "taken"</script>').first().waitFor();
+    await isHarmless(page);
+    expect(await axe(page)).toEqual([]);
+    // What looks like a link and may not be one does nothing.
+    for (const words of [/^click me$/, /^and me$/]) {
+      await page.getByRole('feed').getByRole('paragraph').filter({ hasText: words }).first().click();
+    }
+    await isHarmless(page);
+    await isAlive(page);
+    // The guard has seen neither a request nor a violation: the page did not even try.
+  }),
+);
+
+test(
+  'an answer that is meant to exhaust the page does not',
+  staged(async (stage) => {
+    const quotes = `${'>'.repeat(10_000)}deep`;
+    const lists = `${'- '.repeat(400)}deeper`;
+    const row = `|${'cell|'.repeat(200)}`;
+    const table = [row, `|${'---|'.repeat(200)}`, ...Array.from({ length: 200 }, () => row)].join('\n');
+    const stars = '*a**b'.repeat(5_000);
+    const brackets = `${'['.repeat(20_000)}x${']('.repeat(20_000)}`;
+    const page = await answer(stage, ...[quotes, lists, table, stars, brackets, '`'.repeat(30_001)].map(say));
+    await isHarmless(page);
+    const elements = await page.getByRole('main').evaluate((main) => main.querySelectorAll('*').length);
+    expect(elements).toBeLessThan(60_000);
+    await isAlive(page);
+  }),
+);

@@ -1,0 +1,102 @@
+/** Chats that are too long to be on the page at once, and answers that come fast. */
+
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { past } from './support/external-transcript.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script } from './support/model-script.ts';
+
+const staged = shared();
+
+/** How far from its end the conversation is, in pixels. */
+function distance(page: Page): Promise<number> {
+  return page
+    .getByRole('region', { name: 'Conversation' })
+    .evaluate((list) => Math.round(list.scrollHeight - list.scrollTop - list.clientHeight));
+}
+
+/** Where something stands on the screen. */
+async function top(page: Page, text: string): Promise<number> {
+  const box = await page.getByRole('feed').getByText(text, { exact: true }).boundingBox();
+  if (!box) throw new Error(`${text} is not on the page.`);
+  return Math.round(box.y);
+}
+
+test(
+  'a chat of 5 000 turns opens at its end, holds few of them, and reads older ones when somebody scrolls up',
+  staged(async (stage) => {
+    const client = await stage.client();
+    const page = await stage.open(address(await client.listed(past(stage.hostler, 5_000))));
+    await page.getByText('answer 5000:').waitFor();
+    await expect.poll(() => distance(page)).toBeLessThan(2);
+    const elements = () => page.getByRole('main').evaluate((main) => main.querySelectorAll('*').length);
+    expect(await page.getByRole('article').count()).toBeLessThan(40);
+    expect(await elements()).toBeLessThan(2_000);
+
+    // The chat is opened with its last 50 turns: those before them have to be asked for.
+    const list = page.getByRole('region', { name: 'Conversation' });
+    await list.hover();
+    const questions = page.getByRole('feed').getByText(/^question \d+$/);
+    await expect
+      .poll(async () => {
+        await page.mouse.wheel(0, -4_000);
+        const [first] = await questions.allTextContents();
+        return Number(first?.slice('question '.length));
+      })
+      .toBeLessThan(4_800);
+    await expect.poll(() => page.getByText('answer 5000:').count()).toBe(0);
+    expect(await page.getByRole('article').count()).toBeLessThan(40);
+    expect(await elements()).toBeLessThan(2_000);
+
+    // What one looks at does not move while older turns come in above it.
+    const [seen] = await questions.allTextContents();
+    if (!seen) throw new Error('There is no turn on the page.');
+    const before = await top(page, seen);
+    await page.mouse.wheel(0, -200);
+    await expect.poll(() => top(page, seen)).toBe(before + 200);
+
+    await page.getByRole('button', { name: 'Jump to latest' }).click();
+    await page.getByText('answer 5000:').waitFor();
+    await expect.poll(() => distance(page)).toBeLessThan(2);
+    await page.getByRole('textbox', { name: 'Message' }).fill('and then?');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByText('You said: and then?').waitFor();
+    await expect.poll(() => distance(page)).toBeLessThan(2);
+  }),
+);
+
+test(
+  'an answer of 200 pieces a second is followed at its end, and stands still for somebody who has scrolled away',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).answered(say('Here it begins.'));
+    const page = await stage.open(address(uri));
+    await page.getByText('Here it begins.', { exact: true }).waitFor();
+    await chat.send(script('!pace 5', '!deltas 1500 a few more words \\n\\n', say('That was all of it.')));
+    await expect.poll(() => page.getByText('a few more words').count()).toBeGreaterThan(60);
+    // Each frame that is painted ends at the end.
+    const far = await page.getByRole('region', { name: 'Conversation' }).evaluate(async (list) => {
+      const seen: number[] = [];
+      for (let frame = 0; frame < 60; frame += 1) {
+        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        seen.push(list.scrollHeight - list.scrollTop - list.clientHeight);
+      }
+      return Math.max(...seen);
+    });
+    expect(far).toBeLessThan(80);
+
+    await page.getByRole('region', { name: 'Conversation' }).hover();
+    await page.mouse.wheel(0, -100_000);
+    await expect.poll(() => page.getByText('Here it begins.', { exact: true }).count()).toBe(1);
+    const jump = page.getByRole('button', { name: 'Jump to latest' });
+    await jump.waitFor();
+    const [before, pieces] = [await top(page, 'Here it begins.'), await distance(page)];
+    await expect.poll(() => distance(page)).toBeGreaterThan(pieces + 200);
+    expect(await top(page, 'Here it begins.')).toBe(before);
+    await jump.click();
+    await expect.poll(() => distance(page)).toBeLessThan(80);
+    await page.getByText('That was all of it.', { exact: true }).waitFor();
+    await expect.poll(() => distance(page)).toBeLessThan(2);
+    await expect.poll(() => jump.count()).toBe(0);
+  }),
+);

@@ -1,0 +1,123 @@
+/** What an agent says: words, code, thoughts, what went wrong, and what it cost. */
+
+import { expect, test } from 'vitest';
+import { axe } from './support/axe.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script, think } from './support/model-script.ts';
+
+const staged = shared();
+
+const CODE = 'fn main() {\n    println!("hello");\n}\n';
+const MARKDOWN = `# What I found
+
+Some **strong** and *soft* words, \`code\` and a [link](https://example.org/page).
+
+- one
+- two
+
+| lamp | oil |
+|------|----:|
+| old  |   3 |
+
+\`\`\`rust
+${CODE}\`\`\`
+
+> Said before.`;
+
+test(
+  'an answer in Markdown has its shape, its code has colours and can be copied',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).answered(say(MARKDOWN));
+    const context = await stage.signIn(await stage.context());
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    const page = await stage.open(address(uri), context);
+    const said = page.getByRole('region', { name: 'Conversation' });
+    await said.getByRole('heading', { name: 'What I found' }).waitFor();
+    await said.getByRole('listitem').filter({ hasText: 'two' }).waitFor();
+    await said.getByRole('cell', { name: '3' }).waitFor();
+    await said.getByRole('blockquote').getByText('Said before.').waitFor();
+    const link = said.getByRole('link', { name: 'link' });
+    expect(await link.getAttribute('href')).toBe('https://example.org/page');
+    expect(await link.getAttribute('rel')).toContain('noopener');
+
+    const code = said.getByRole('group', { name: 'Code in rust' });
+    const word = code.locator('span').filter({ hasText: /^fn$/ });
+    await word.waitFor();
+    const colour = (at: typeof word) => at.evaluate((element) => getComputedStyle(element).color);
+    expect(await colour(word)).not.toBe(await colour(code));
+    await said.getByRole('button', { name: 'Copy code' }).click();
+    await said.getByText('Copied').first().waitFor();
+    expect((await page.evaluate(() => navigator.clipboard.readText())).trim()).toBe(CODE.trim());
+    await said.getByRole('button', { name: 'Copy answer' }).click();
+    await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe(MARKDOWN);
+    expect(await axe(page)).toEqual([]);
+  }),
+);
+
+test(
+  'thoughts are folded, and unfolded by a click',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    await chat.send(script('!pace 30', think('The user wants both of them, I think.'), '!wait 800', say('Both.')));
+    const said = page.getByRole('region', { name: 'Conversation' });
+    await said.getByRole('button', { name: /^Thinking/ }).waitFor();
+    await said.getByText('Both.', { exact: true }).waitFor();
+    const fold = said.getByRole('button', { name: /^Thought.*8 words/ });
+    expect(await fold.getAttribute('aria-expanded')).toBe('false');
+    const thoughts = said.getByRole('paragraph').filter({ hasText: /^The user wants both/ });
+    await expect.poll(() => thoughts.count()).toBe(0);
+    await fold.click();
+    await thoughts.waitFor();
+  }),
+);
+
+test(
+  'a turn that failed says why and what to do, and is resumed',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    await chat.send(script('!error 400 This model is on holiday.'));
+    await page.getByText('The model’s provider did not take the request').waitFor();
+    await page
+      .getByText(/This model is on holiday\..*\S+ \S+/)
+      .first()
+      .waitFor();
+    expect(await axe(page)).toEqual([]);
+    // It fails again: what stopped it before stays readable, and it can be resumed once more.
+    await page.getByRole('button', { name: 'Resume this turn' }).click();
+    await expect.poll(() => page.getByText('The model’s provider did not take the request').count()).toBe(2);
+    await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(1);
+
+    // A new message is another way out.
+    await page.getByRole('textbox', { name: 'Message' }).fill('never mind');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByText('You said: never mind').waitFor();
+    await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(0);
+  }),
+);
+
+test(
+  'what a turn and a session have used is told, and how full the context is',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).answered('count me');
+    const page = await stage.open(address(uri));
+    await page.getByText(/\d m?s · .* in · .* out · \$0\.\d+/).waitFor();
+    const meter = page.getByRole('meter', { name: 'Context used' });
+    expect(await meter.getAttribute('aria-valuetext')).toMatch(/^\d+k of 200k tokens of context$/);
+    expect(Number(await meter.getAttribute('aria-valuenow'))).toBeGreaterThan(0);
+
+    await page.getByRole('button', { name: 'Session menu' }).click();
+    await page.getByRole('menuitem', { name: 'Details' }).click();
+    const details = page.getByRole('dialog', { name: 'Session details' });
+    const fact = (name: string) => details.locator(`dt:text-is("${name}") + dd`);
+    await expect.poll(() => fact('Cost').textContent()).toMatch(/^\$0\.\d+$/);
+    await expect.poll(() => fact('Read').textContent()).toMatch(/^[\d,]+ tokens$/);
+    await expect.poll(() => fact('Context').textContent()).toMatch(/of 200,000 tokens$/);
+    await expect.poll(() => fact('Folder').textContent()).toBe(stage.hostler.path('work'));
+    expect(await axe(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await details.waitFor({ state: 'hidden' });
+  }),
+);

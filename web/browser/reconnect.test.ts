@@ -1,0 +1,96 @@
+/** What goes wrong around a chat: pages that are loaded again, hosts that are killed, networks that are bad. */
+
+import { expect, test } from 'vitest';
+import { axe } from './support/axe.ts';
+import { staged } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+import { NO_CONNECTION } from './support/problem-guard.ts';
+import { slow } from './support/slow-network.ts';
+
+test(
+  'a host that is killed in the middle of a turn tells what became of it, and the turn is resumed',
+  staged(async (stage) => {
+    stage.guard.expect(...NO_CONNECTION);
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    const command = tool('Bash', { command: 'touch nothing' });
+    await chat.send(script(say('I begin.'), command, say('And I end.')));
+    const card = page.getByRole('group', { name: 'Allow Bash?' });
+    await card.waitFor();
+    // Words that nobody has sent yet outlive it, too.
+    await page.getByRole('textbox', { name: 'Message' }).fill('unsent words');
+    await stage.hostler.stop('SIGKILL');
+    await page.getByRole('status').filter({ hasText: /host/i }).first().waitFor();
+    await stage.start();
+
+    await page.getByText('The host ended in the middle of this turn').waitFor();
+    await card.waitFor({ state: 'hidden' });
+    await page.getByText('I begin.', { exact: true }).waitFor();
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('unsent words');
+    expect(await axe(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Resume this turn' }).click();
+    // The agent is told to go on, and says something to it.
+    await page.getByText(/You said: Continue/).waitFor();
+    await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByText('You said: unsent words').waitFor();
+  }),
+);
+
+test(
+  'what is sent while the host is away is delivered once, in its order, when it is back',
+  staged(async (stage) => {
+    stage.guard.expect(...NO_CONNECTION);
+    const { uri } = await (await stage.client()).answered('before');
+    const page = await stage.open(address(uri));
+    await page.getByText('You said: before').waitFor();
+    await stage.hostler.stop();
+    await page.getByText('The host is away: you can write on', { exact: false }).waitFor();
+    const field = page.getByRole('textbox', { name: 'Message' });
+    for (const words of ['first words', 'second words']) {
+      await field.fill(words);
+      await field.press('Enter');
+      await expect.poll(() => field.inputValue()).toBe('');
+    }
+    await field.fill('not yet sent');
+    await page.getByText('what you sent will be delivered when it is back').waitFor();
+    await stage.start();
+    await page.getByText('You said: second words').waitFor();
+    const answers = await page.getByText(/You said: (before|first words|second words)$/).allTextContents();
+    expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(['before', 'first words', 'second words']);
+    await expect.poll(() => field.inputValue()).toBe('not yet sent');
+  }),
+);
+
+test(
+  'on a slow network the page is usable: what is said is seen at once, and keeps its order',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).session();
+    const page = await stage.open('/');
+    await slow(page);
+    await page.goto(stage.origin + address(uri));
+    const field = page.getByRole('textbox', { name: 'Message' });
+    await field.waitFor();
+    const words = ['one', 'two', 'three'];
+    for (const word of words) {
+      await field.pressSequentially(word);
+      await field.press('Enter');
+      // It does not wait for the network to show it.
+      await page.getByText(word, { exact: true }).first().waitFor({ timeout: 1_000 });
+    }
+    await page.getByText('You said: three').waitFor();
+    const answers = await page.getByText(/You said: \w+$/).allTextContents();
+    expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(words);
+
+    // A page that is loaded again in the middle of an answer goes on with it.
+    await field.fill('!pace 10\n!deltas 400\n!say That was all.');
+    await field.press('Enter');
+    await page.getByText(/1 2 3 4 5/).waitFor();
+    await page.reload();
+    await page.getByText(/1 2 3 .* 30 /s).waitFor();
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
+    await page.getByText('That was all.', { exact: true }).waitFor();
+    await page.getByText(/1 2 3 .* 399 400/s).waitFor();
+  }),
+);

@@ -1,0 +1,149 @@
+/** Cards that wait for somebody: what they show, whom they hear, and how one gets to them. */
+
+import type { Locator, Page, WebSocketRoute } from 'playwright-core';
+import { expect, test } from 'vitest';
+import type { Chat } from '../src/ahp/index.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+
+const staged = shared();
+
+const LONG = Array.from({ length: 120 }, (_, at) => `Paragraph ${at + 1}.`).join('\n\n');
+
+function card(page: Page): Locator {
+  return page.getByRole('group', { name: 'Allow Bash?' });
+}
+
+function bash(command: string): string {
+  return tool('Bash', { command, description: 'A command' });
+}
+
+/** Whether the last call of a chat still waits for somebody. */
+function waits(chat: Chat): boolean {
+  const part = chat.view.value.state?.activeTurn?.responseParts.at(-1);
+  return part?.kind === 'toolCall' && part.toolCall.status === 'pending-confirmation';
+}
+
+/** Whether all of it is inside of the conversation, where it can be seen. */
+function isInside(element: Element): boolean {
+  const frame = element.closest('[role="region"]')?.getBoundingClientRect();
+  const { top, bottom } = element.getBoundingClientRect();
+  return frame !== undefined && top >= frame.top && bottom <= frame.bottom;
+}
+
+test(
+  'a card hides nothing of its command',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri), 'phone');
+    await chat.send(script(bash(`echo hello${' '.repeat(300)}; mkdir important\u202etxt.exe`), say('Done.')));
+    const code = card(page).getByRole('group', { name: 'Code in sh' });
+    await code.getByText('⟨300 blanks⟩').waitFor();
+    await expect.poll(() => code.textContent()).toBe('echo hello ⟨300 blanks⟩ ; mkdir important⟨U+202E⟩txt.exe');
+    expect(await code.evaluate((box) => box.scrollWidth <= box.clientWidth)).toBe(true);
+    expect(await card(page).textContent()).not.toContain('\u202e');
+  }),
+);
+
+test(
+  'no key answers a card that is scrolled away, or one that is merely seen',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    await chat.send(script(say(LONG), bash('mkdir unseen'), say('It is allowed.')));
+    await card(page).waitFor();
+    // It is right below the edge: inside of the window, under the field for messages.
+    await page.getByRole('region', { name: 'Conversation' }).evaluate((scroller) => {
+      const top = scroller.querySelector('[role="group"][aria-labelledby]')?.getBoundingClientRect().top ?? 0;
+      scroller.scrollTop -= scroller.getBoundingClientRect().bottom - top + 4;
+    });
+    await page.getByRole('region', { name: 'What waits for you' }).waitFor();
+    const typed = async (text: string) => {
+      await until(chat.view, ({ state }) => (state?.draft?.text ?? '') === text);
+      expect(waits(chat)).toBe(true);
+    };
+    await page.getByRole('region', { name: 'Conversation' }).focus();
+    for (const key of ['Control+Shift+Enter', 'Control+Shift+X', '1', '0', 'y']) await page.keyboard.press(key);
+    // What the page had said before its draft, the host has heard.
+    await typed('10y');
+    await card(page).getByRole('button', { name: 'Allow once' }).scrollIntoViewIfNeeded();
+    await page.getByRole('region', { name: 'What waits for you' }).waitFor({ state: 'hidden' });
+    await page.getByRole('region', { name: 'Conversation' }).focus();
+    await page.keyboard.type('yes, 1');
+    await typed('10yyes, 1');
+    await card(page).getByText('Ctrl+Shift+↵').waitFor();
+    await page.keyboard.press('Control+Shift+Enter');
+    await page.getByText('It is allowed.', { exact: true }).waitFor();
+  }),
+);
+
+test(
+  'what waits in a long turn is shown from wherever one is, as often as one asks',
+  staged(async (stage) => {
+    const client = await stage.client();
+    const { uri, chat } = await client.answered(...Array.from({ length: 4 }, () => script(say(LONG)).text));
+    await chat.send(script(say(LONG), bash('mkdir far'), say('It is allowed.')));
+    await until(chat.view, () => waits(chat));
+    const page = await stage.open(address(uri));
+    await card(page).waitFor();
+    const show = page.getByRole('region', { name: 'What waits for you' }).getByRole('button', { name: 'Show' });
+    const scroller = page.getByRole('region', { name: 'Conversation' });
+    const go = async (by: number) => {
+      await scroller.hover();
+      await page.mouse.wheel(0, by);
+      await show.waitFor();
+    };
+
+    // Its turn is still on the page.
+    await go(-1500);
+    await show.click();
+    await expect.poll(() => card(page).evaluate(isInside)).toBe(true);
+    for (let time = 0; time < 2; time++) {
+      // Its turn has left the page.
+      await go(-100_000);
+      await expect.poll(() => card(page).count()).toBe(0);
+      await show.click();
+      await card(page).waitFor();
+      await expect.poll(() => card(page).evaluate(isInside)).toBe(true);
+      await expect.poll(() => card(page).evaluate((element) => element === document.activeElement)).toBe(true);
+      expect(await card(page).evaluate(isInside)).toBe(true);
+    }
+    await page.keyboard.press('1');
+    await page.getByText('It is allowed.', { exact: true }).waitFor();
+  }),
+);
+
+test(
+  'code is shown without colours if the host has them no more, and a host that was updated offers its page',
+  staged(async (stage) => {
+    stage.guard.expect(/highlight-.*\.js/, /status of 404/);
+    const { uri } = await (await stage.client()).answered(script(say('```rust\nfn main() {}\n```')).text);
+    const context = await stage.signIn(await stage.context());
+    await context.route(/highlight-.*\.js/, (route) => route.fulfill({ status: 404 }));
+    // A host that was started again does not know its clients.
+    const forgets = (message: string) =>
+      message.includes('"reconnect"') ? message.replace(/"clientId":"[^"]*"/, '"clientId":"nobody"') : message;
+    const tells = (message: string) => message.replace(/(?<="serverInfo":\{[^}]*"version":")[^"]*/, '99.1.0');
+    const sockets: WebSocketRoute[] = [];
+    await context.routeWebSocket(/\/ahp$/, (socket) => {
+      const server = socket.connectToServer();
+      const isUpdated = sockets.push(socket) > 1;
+      if (!isUpdated) return;
+      socket.onMessage((message) => server.send(forgets(String(message))));
+      server.onMessage((message) => socket.send(tells(String(message))));
+    });
+    const page = await stage.open(address(uri), context);
+    await page.getByRole('group', { name: 'Code in rust' }).getByText('fn main() {}').waitFor();
+    const connection = page.getByRole('region', { name: 'Connection' });
+    await expect.poll(() => connection.getByRole('button').count()).toBe(0);
+    await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
+
+    await sockets[0]?.close({ code: 4000 });
+    await connection.getByText('The host was updated to 99.1.0.').first().waitFor();
+    await connection.getByRole('button', { name: 'Reload' }).click();
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a sentence');
+    await expect.poll(() => connection.getByRole('button').count()).toBe(0);
+  }),
+);

@@ -1,0 +1,345 @@
+/** The way in, and what the host says of its page. */
+
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { axe } from './support/axe.ts';
+import { staged } from './support/harness-tests.ts';
+import { address, sessions } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+
+test(
+  'a one-time link opens the page, and its code is in no address afterwards',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).answered('behind a link');
+    const context = await stage.context();
+    const page = await context.newPage();
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    const code = await stage.code();
+    await page.goto(`${stage.origin}${address(uri)}#link=${code}`);
+    await page.getByText('You said: behind a link').waitFor();
+    expect(page.url()).toBe(stage.origin + address(uri));
+    expect(asked.filter((url) => url.includes(code))).toEqual([]);
+    // Neither a way back nor one forward leads to it.
+    expect(await page.evaluate(() => history.length)).toBe(2);
+    await page.goBack();
+    expect(page.url()).toBe('about:blank');
+    expect(stage.hostler.log).not.toContain(code);
+
+    // No script can read what was given for it.
+    const [cookie, ...others] = await context.cookies();
+    expect(others).toEqual([]);
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
+    await page.goto(stage.origin);
+    await sessions(page).waitFor();
+    expect(await page.evaluate(() => document.cookie)).toBe('');
+    expect(stage.hostler.log).not.toContain(cookie?.value);
+    const key = await page.evaluate(() => localStorage.getItem('hostler.page-key'));
+    expect(key).toMatch(/^[\w-]{43}$/);
+    expect(asked.filter((url) => url.includes(key ?? ''))).toEqual([]);
+    expect(stage.hostler.log).not.toContain(key);
+  }),
+);
+
+test(
+  'a server on another local port is sent the cookie, and it signs nobody in',
+  staged(async (stage) => {
+    const page = await stage.open('/');
+    await sessions(page).waitFor();
+    const stolen: string[] = [];
+    const server = createServer((request, answer) => {
+      stolen.push(request.headers.cookie ?? '');
+      answer.setHeader('content-type', 'text/html').end('<title>another one</title>');
+    });
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    try {
+      const { port } = server.address() as AddressInfo;
+      stage.guard.expect(/another origin/);
+      const other = await page.context().newPage();
+      await other.goto(`http://127.0.0.1:${port}/`);
+      expect(await other.evaluate(() => localStorage.getItem('hostler.page-key'))).toBe(null);
+      const cookie = stolen[0] ?? '';
+      expect(cookie).toContain('hostler-');
+      const headers = { cookie, origin: stage.origin };
+      expect(await (await fetch(`${stage.origin}/sign-in`, { headers })).json()).toMatchObject({ signedIn: false });
+      const socket = new WebSocket(`${stage.origin.replace('http', 'ws')}/ahp`, { headers });
+      const outcome = await new Promise((done) => {
+        socket.on('unexpected-response', (_, { statusCode }) => done(statusCode));
+        socket.on('open', () => done('open'));
+        // A socket that is given up before it opened says so.
+        socket.on('error', () => undefined);
+      });
+      socket.terminate();
+      expect(outcome).toBe(403);
+      // The page itself goes on.
+      await page.reload();
+      await sessions(page).waitFor();
+    } finally {
+      server.close();
+    }
+  }),
+);
+
+test(
+  'a browser that lost its key is at the door, and is one browser when it comes back',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const page = await stage.open('/');
+    await sessions(page).waitFor();
+    const tab = await stage.open('/', page.context());
+    await sessions(tab).waitFor();
+    await page.evaluate(() => localStorage.removeItem('hostler.page-key'));
+    await page.reload();
+    await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.keyboard.press('Enter');
+    await sessions(page).waitFor();
+    // Storage belongs to all tabs of an origin.
+    await tab.reload();
+    await sessions(tab).waitFor();
+    const { items } = await (await stage.client()).host.client.request('hostler/listSignIns', {
+      channel: 'ahp-root://',
+    });
+    expect(items.length).toBe(1);
+  }),
+);
+
+test(
+  'a browser that refuses storage is signed in until the page is left',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const context = await stage.context();
+    await context.addInitScript(() => {
+      const get = () => {
+        throw new DOMException('The operation is insecure.', 'SecurityError');
+      };
+      Object.defineProperty(window, 'localStorage', { get });
+    });
+    const page = await stage.open(`/#link=${await stage.code()}`, context);
+    await sessions(page).waitFor();
+    await page.reload();
+    await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+  }),
+);
+
+test(
+  'a browser that nobody has let in is told how, and lets itself in with a link',
+  staged(async (stage) => {
+    const page = await stage.open('/', await stage.context());
+    await page.getByText('hostler link').waitFor();
+    expect(await axe(page)).toEqual([]);
+    await page.getByRole('textbox').fill(`${stage.origin}/#link=${await stage.code()}`);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await sessions(page).waitFor();
+    await page.reload();
+    await sessions(page).waitFor();
+  }),
+);
+
+test(
+  'a link is good once',
+  staged(async (stage) => {
+    stage.guard.expect(/status of 40[13]/, /answer 40[13]: POST .*\/sign-in/);
+    const code = await stage.code();
+    const first = await stage.open(`/#link=${code}`, await stage.context());
+    await sessions(first).waitFor();
+    const second = await stage.open(`/#link=${code}`, await stage.context());
+    await second.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
+    await expect.poll(() => sessions(second).count()).toBe(0);
+  }),
+);
+
+test(
+  'the page comes with a strict policy, compressed, and is kept by its hash',
+  staged(async (stage) => {
+    const page = await stage.open('/');
+    const answer = await page.reload();
+    const headers = (await answer?.allHeaders()) ?? {};
+    const policy = headers['content-security-policy'] ?? '';
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).toContain("require-trusted-types-for 'script'");
+    expect(policy).not.toMatch(/unsafe|\*|https?:/);
+    expect(headers).toMatchObject({ 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' });
+
+    const script = await page.locator('script[type=module]').first().getAttribute('src');
+    const code = await page.request.get(stage.origin + script);
+    expect(code.headers()['cache-control']).toContain('immutable');
+    expect(code.headers()['content-encoding']).toMatch(/^(br|gzip)$/);
+  }),
+);
+
+test(
+  'the policy stops what a page must not do, and whoever watches sees it',
+  staged(async (stage) => {
+    const page = await stage.open('/');
+    await sessions(page).waitFor();
+    // Otherwise all the other tests would prove nothing.
+    await page.evaluate(() => {
+      const picture = document.createElement('img');
+      picture.src = 'http://127.0.0.1:9/elsewhere.png';
+      document.body.append(picture);
+    });
+    await expect.poll(() => stage.guard.problems.some((problem) => /content policy: img-src/.test(problem))).toBe(true);
+    expect(() => stage.guard.check()).toThrow('img-src');
+    stage.guard.expect(/img-src/, /another origin/, /elsewhere\.png/);
+  }),
+);
+
+/** What a browser says of a host that does not let it in any more. */
+const SHUT_OUT = [/status of 40[13]/, /answer 40[13]: .*\/(sign-in|ahp)/, /WebSocket connection to '.*' failed/];
+
+/** Whether it is what one sees at its place. */
+function isOnTop(element: Element): boolean {
+  const { x, y, width, height } = element.getBoundingClientRect();
+  return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}
+
+test(
+  'whoever signs out everywhere is at the door in every tab and browser, and comes back to the same session',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const { uri } = await (await stage.client()).answered('behind the door');
+    const page = await stage.open(address(uri));
+    const tab = await stage.open('/search?q=door', page.context());
+    const phone = await stage.open('/', 'phone');
+    await page.getByText('You said: behind the door').waitFor();
+    await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
+    await sessions(phone).waitFor();
+    await tab.keyboard.press('Control+,');
+    await tab.getByRole('button', { name: 'Sign out everywhere' }).click();
+    for (const one of [page, tab, phone]) await one.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+    // Nothing of it can be reached any more, neither with the eye nor with keys.
+    await expect.poll(() => page.getByRole('dialog').count()).toBe(0);
+    expect(await axe(page)).toEqual([]);
+    const link = page.getByRole('textbox', { name: 'Link' });
+    await expect.poll(() => link.evaluate((field) => field === document.activeElement)).toBe(true);
+    for (let at = 0; at < 5; at++) {
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate(() => document.activeElement?.closest('[inert]') ?? null)).toBe(null);
+    }
+    const covered = page.getByText('You said: behind the door');
+    expect(await covered.evaluate(isOnTop)).toBe(false);
+    const refused = await page.request.get(`${stage.origin}/sign-in`);
+    expect(await refused.json()).toMatchObject({ signedIn: false, required: true });
+
+    await link.fill(`${stage.origin}/#link=${await stage.code()}`);
+    await page.keyboard.press('Enter');
+    await link.waitFor({ state: 'hidden' });
+    expect(await covered.evaluate(isOnTop)).toBe(true);
+    expect(new URL(page.url()).pathname).toBe(address(uri));
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a sentence');
+    // A cookie belongs to all tabs of a browser, and to no other browser.
+    await tab.reload();
+    await tab.getByRole('heading', { name: 'Search' }).waitFor();
+    await expect.poll(() => phone.getByRole('heading', { name: 'Sign in to Hostler' }).isVisible()).toBe(true);
+  }),
+);
+
+test(
+  'at the door keys mean nothing, and nothing is left of what somebody has taken along',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const { uri, chat, session } = await (await stage.client()).session();
+    await chat.send(script(tool('Bash', { command: 'mkdir secret', description: 'A secret' }), say('It is there.')));
+    const page = await stage.open(address(uri));
+    const tab = await stage.open(address(uri), page.context());
+    const card = (one: Page) => one.getByRole('group', { name: 'Allow Bash?', includeHidden: true });
+    for (const one of [page, tab]) await card(one).waitFor();
+    await tab.getByRole('button', { name: 'Menu', exact: true }).click();
+    await tab.getByRole('menuitem', { name: 'Sign out' }).click();
+    for (const one of [page, tab]) {
+      const heading = one.getByRole('heading', { name: 'Sign in to Hostler' });
+      await heading.click();
+      for (const key of ['y', '1', 'n', 'Control+Shift+Enter', 'Control+k', 'Control+/']) await one.keyboard.press(key);
+      await expect.poll(() => one.getByRole('dialog').count()).toBe(0);
+      expect(new URL(one.url()).pathname).toBe(address(uri));
+      expect(await one.title()).toBe('Hostler');
+    }
+    // One has left; the other one was shut out, and comes back to where it was.
+    await expect.poll(() => card(tab).count()).toBe(0);
+    await expect.poll(() => card(page).count()).toBe(1);
+
+    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.keyboard.press('Enter');
+    // What it had to say before, it would have said when it hears this.
+    await session.rename('Told afterwards');
+    await expect.poll(() => page.title()).toBe('(1) Told afterwards · Hostler');
+    expect(chat.view.value.state?.activeTurn?.responseParts.at(-1)).toMatchObject({
+      toolCall: { status: 'pending-confirmation' },
+    });
+    await page.getByRole('heading', { name: 'Allow Bash?' }).click();
+    await page.keyboard.press('1');
+    await page.getByText('It is there.', { exact: true }).waitFor();
+  }),
+);
+
+test(
+  'a link that is opened where the page is already lets in, too',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const page = await stage.open('/', await stage.context());
+    await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+    const code = await stage.code();
+    // Only the part behind the # is another one, so the browser loads nothing.
+    await page.goto(`${stage.origin}/#link=${code}`);
+    await sessions(page).waitFor();
+    expect(page.url()).toBe(`${stage.origin}/`);
+    await page.goBack();
+    expect(page.url()).not.toContain(code);
+  }),
+);
+
+test(
+  'somebody who signs out here is at the door here alone',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const page = await stage.open('/');
+    const other = await stage.open('/');
+    for (const one of [page, other]) await sessions(one).waitFor();
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign in' }).waitFor();
+    await page.reload();
+    await page.getByRole('button', { name: 'Sign in' }).waitFor();
+    await expect.poll(() => page.context().cookies()).toEqual([]);
+    expect(await page.evaluate(() => localStorage.getItem('hostler.page-key'))).toBe(null);
+    await other.reload();
+    await sessions(other).waitFor();
+  }),
+);
+
+test(
+  'a device that is signed in makes a link for another one, which leads to the same session once',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const { uri } = await (await stage.client()).answered('from here to there');
+    const page = await stage.open(address(uri));
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Continue on another device' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Continue on another device' });
+    await dialog.getByRole('img', { name: 'QR code of the link' }).waitFor();
+    const link = await dialog.getByRole('textbox', { name: 'Link' }).inputValue();
+    expect(link.startsWith(`${stage.origin}${address(uri)}#link=`)).toBe(true);
+    await dialog.getByRole('button', { name: 'Another link' }).click();
+    const next = dialog.getByRole('textbox', { name: 'Link' });
+    await expect.poll(() => next.inputValue()).not.toBe(link);
+
+    const phone = await (await stage.context('phone')).newPage();
+    await phone.goto(link);
+    await phone.getByText('You said: from here to there').waitFor();
+    expect(phone.url()).toBe(stage.origin + address(uri));
+    const late = await (await stage.context()).newPage();
+    await late.goto(link);
+    await late.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
+
+    // Whoever made it sees who came, and can send them away again.
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.keyboard.press('Control+,');
+    await page.getByText(/\(this one\)/).waitFor();
+    await page.getByRole('button', { name: /^Sign out (?!here|everywhere)/ }).click();
+    await phone.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+  }),
+);

@@ -1,0 +1,83 @@
+/** Work beside the chat: sub-agents, and commands in the background. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { until } from '../tests/support/fake-server.ts';
+import { axe } from './support/axe.ts';
+import { shared } from './support/harness-tests.ts';
+import { address } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+
+const staged = shared();
+
+function helper(description: string, ...lines: string[]): string {
+  const prompt = lines.join('\n');
+  return tool('Agent', { description, prompt, subagent_type: 'general-purpose', run_in_background: false });
+}
+
+test(
+  'a sub-agent has a chat of its own, which is opened from its call and left again',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    const command = { command: 'mkdir nest', description: 'Builds a nest' };
+    await chat.send(
+      script(helper('look for birds', tool('Bash', command), say('I found a wren.')), say('The helper is back.')),
+    );
+    // What it asks waits here, too, where somebody looks.
+    const strip = page.getByRole('region', { name: 'What waits for you' });
+    await strip.getByText(/in look for birds/).waitFor();
+    expect(await axe(page)).toEqual([]);
+    await strip.getByRole('button', { name: 'Show' }).click();
+    await page.getByRole('group', { name: 'A sub-agent wants to use Bash' }).waitFor();
+    await expect.poll(() => page.getByRole('button', { name: 'Jump to latest' }).count()).toBe(0);
+    expect(page.url()).toContain('subagent');
+    await page.getByText('it can be read, and what it asks can be answered').waitFor();
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Allow once' }).click();
+    await page.getByText('I found a wren.', { exact: true }).waitFor();
+    expect(await axe(page)).toEqual([]);
+
+    await page.goBack();
+    await page.getByText('The helper is back.', { exact: true }).waitFor();
+    await page.getByRole('link', { name: /Open chat.*look for birds/ }).click();
+    await page.getByText('I found a wren.', { exact: true }).waitFor();
+    await page
+      .getByRole('navigation', { name: 'Chats of this session' })
+      .getByRole('link', { name: 'Main chat' })
+      .click();
+    await page.getByText('The helper is back.', { exact: true }).waitFor();
+    expect(new URL(page.url()).pathname).toBe(address(uri));
+    await page.getByRole('textbox', { name: 'Message' }).waitFor();
+  }),
+);
+
+test(
+  'a command in the background is listed, its output is shown as it comes, and it is stopped',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    const command = 'echo tick; until [ -e tock ]; do sleep 0.05; done; echo tock; sleep 600';
+    const input = { command, description: 'A clock', run_in_background: true };
+    await chat.send(script(tool('Bash', input), say('It ticks.')));
+    await page.getByRole('button', { name: 'Allow once' }).click();
+    await page.getByText('It ticks.', { exact: true }).waitFor();
+
+    await page.getByRole('button', { name: /1 in the background.*A clock/ }).click();
+    await page.getByRole('button', { name: 'Output of A clock' }).click();
+    const dialog = page.getByRole('dialog', { name: 'A clock' });
+    const output = dialog.getByRole('group', { name: 'Output' });
+    await output.getByText('tick').waitFor();
+    expect(await output.textContent()).not.toContain('tock');
+    writeFileSync(join(stage.hostler.path('work'), 'tock'), '');
+    await output.getByText('tock').waitFor();
+    expect(await axe(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+
+    await page.getByRole('button', { name: 'Stop A clock' }).click();
+    await page.getByRole('button', { name: /in the background/ }).waitFor({ state: 'hidden' });
+    await until(chat.view, ({ state }) => (state?.backgroundWork?.length ?? 0) === 0);
+  }),
+);

@@ -1,0 +1,346 @@
+/** Typing with a real keyboard, wherever the focus is: words reach the field, and nothing is answered, archived or left. */
+
+import type { Locator, Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { type Chat, has, Status } from '../src/ahp/index.ts';
+import { SCOPES, SHORTCUTS, shortcutsOf } from '../src/app/shortcut-registry.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { axe } from './support/axe.ts';
+import { shared } from './support/harness-tests.ts';
+import { address, sessions } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+import type { Client, Opened } from './support/second-client.ts';
+
+const play = shared((stage) => stage.client());
+
+const WORDS = ['yes please', 'hello everyone', 'n', 'Yes!'] as const;
+
+/** Calls that may run at the same time, so that two of them wait together. */
+function reads(...names: readonly string[]): readonly string[] {
+  return names.map((name) => tool('Read', { file_path: `/etc/${name}` }));
+}
+
+function field(page: Page): Locator {
+  return page.getByRole('textbox', { name: 'Message' });
+}
+
+function cards(page: Page): Locator {
+  return page.getByRole('group', { name: 'Allow Read?' });
+}
+
+function waiting(chat: Chat): number {
+  const parts = chat.view.value.state?.activeTurn?.responseParts ?? [];
+  return parts.filter((part) => part.kind === 'toolCall' && part.toolCall.status === 'pending-confirmation').length;
+}
+
+async function begin(client: Client, ...lines: readonly string[]): Promise<Opened> {
+  const opened = await client.session();
+  await opened.chat.send(script(...lines));
+  return opened;
+}
+
+async function asked(client: Client, ...names: readonly string[]): Promise<Opened> {
+  const opened = await begin(client, ...reads(...names), say('They are read.'));
+  await until(opened.chat.view, () => waiting(opened.chat) === names.length);
+  return opened;
+}
+
+function isFocused(locator: Locator): Promise<boolean> {
+  return locator.evaluate((element) => element === document.activeElement);
+}
+
+async function blur(page: Page): Promise<void> {
+  await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
+  expect(await page.evaluate(() => document.activeElement === document.body)).toBe(true);
+}
+
+/** What the page has said before its draft, the host has heard when it has the draft. */
+async function drafted(chat: Chat, text: string): Promise<void> {
+  await until(chat.view, ({ state }) => (state?.draft?.text ?? '') === text);
+}
+
+/** Types the whole corpus in one state of the focus, and looks at what came of it each time. */
+async function typeAll(
+  page: Page,
+  client: Client,
+  { uri, chat }: Opened,
+  focus: () => Promise<unknown>,
+): Promise<void> {
+  const before = { waits: waiting(chat), runs: chat.view.value.state?.activeTurn !== undefined };
+  const unchanged = async (text: string) => {
+    await drafted(chat, text);
+    const state = { waits: waiting(chat), runs: chat.view.value.state?.activeTurn !== undefined };
+    expect(state, text).toEqual(before);
+    expect(new URL(page.url()).pathname, text).toBe(address(uri));
+    const { items } = client.host.sessions.view.value;
+    expect(
+      items.filter(({ status }) => has(status, Status.isArchived)),
+      text,
+    ).toEqual([]);
+    expect(await page.getByRole('dialog').count(), text).toBe(0);
+    await field(page).fill('');
+    await drafted(chat, '');
+  };
+  for (const words of WORDS) {
+    await focus();
+    await page.keyboard.type(words);
+    expect(await field(page).inputValue()).toBe(words);
+    await unchanged(words);
+  }
+  await focus();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Escape');
+  await page.keyboard.type('after');
+  expect(await field(page).inputValue()).toBe('after');
+  await unchanged('after');
+}
+
+test(
+  'with a request open, typing answers nothing from wherever it begins',
+  play(async (stage, client) => {
+    const opened = await asked(client, 'hostname');
+    const page = await stage.open(address(opened.uri));
+    await cards(page).waitFor();
+    await expect.poll(() => isFocused(field(page))).toBe(true);
+    const conversation = page.getByRole('region', { name: 'Conversation' });
+    const states: readonly (readonly [string, () => Promise<unknown>])[] = [
+      ['as it opens', async () => expect(await isFocused(field(page))).toBe(true)],
+      ['body', () => blur(page)],
+      ['conversation', () => conversation.focus()],
+      ['card', () => cards(page).focus()],
+      ['a button of the card', () => cards(page).getByRole('button', { name: 'Allow once' }).focus()],
+      ['list', () => sessions(page).getByRole('link').nth(1).focus()],
+      ['a button of the list', () => page.getByRole('button', { name: 'Menu', exact: true }).focus()],
+      [
+        'settings closed',
+        async () => {
+          await page.keyboard.press('Control+,');
+          await page.getByRole('dialog', { name: 'Settings' }).waitFor();
+          await page.keyboard.press('Escape');
+          await page.getByRole('dialog').waitFor({ state: 'hidden' });
+        },
+      ],
+    ];
+    for (const [name, focus] of states) {
+      await typeAll(page, client, opened, focus).catch((error: unknown) => {
+        throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error });
+      });
+    }
+    expect(await axe(page)).toEqual([]);
+  }),
+);
+
+test(
+  'a session that is opened from the list, from the search or once more has the focus in its field',
+  play(async (stage, client) => {
+    const [one, other] = [await client.answered('one'), await client.answered('other')];
+    await one.session.rename('The first one');
+    await other.session.rename('The second one');
+    const page = await stage.open(address(one.uri));
+    await page.getByText('You said: one').waitFor();
+    const link = (name: string) => sessions(page).getByRole('link', { name: new RegExp(name) });
+    await link('The second one').click();
+    await page.getByText('You said: other').waitFor();
+    await expect.poll(() => isFocused(field(page))).toBe(true);
+    await link('The second one').click();
+    await expect.poll(() => isFocused(field(page))).toBe(true);
+    await page.keyboard.press('Control+Shift+L');
+    await page.keyboard.type('first one');
+    await page.keyboard.press('Enter');
+    await page.getByText('You said: one').waitFor();
+    await expect.poll(() => isFocused(field(page))).toBe(true);
+    await link('The first one').focus();
+    await page.keyboard.press('Control+K');
+    await page.keyboard.type('second one');
+    await page.keyboard.press('Enter');
+    await page.getByText('You said: other').waitFor();
+    await expect.poll(() => isFocused(field(page))).toBe(true);
+    await typeAll(page, client, other, async () => undefined);
+    await typeAll(page, client, other, () => blur(page));
+    await typeAll(page, client, other, () => link('The first one').focus());
+  }),
+);
+
+test(
+  'two open requests share no key, and after every answer the field has the focus',
+  play(async (stage, client) => {
+    const opened = await asked(client, 'hostname', 'hosts');
+    const page = await stage.open(address(opened.uri));
+    await expect.poll(() => cards(page).count()).toBe(2);
+    const [first, second] = [cards(page).first(), cards(page).last()];
+    const chords = (card: Locator) => card.getByText('Ctrl+Shift+↵');
+    await expect
+      .poll(async () => [await chords(first).isVisible(), await chords(second).isVisible()])
+      .toEqual([true, false]);
+    await typeAll(page, client, opened, async () => undefined);
+    await typeAll(page, client, opened, () => second.focus());
+
+    // The focus takes the chords along, and brings the digits.
+    await second.focus();
+    await expect
+      .poll(async () => [await chords(first).isVisible(), await chords(second).isVisible()])
+      .toEqual([false, true]);
+    const keys = () =>
+      page.evaluate(() =>
+        [...document.querySelectorAll('[data-key][aria-keyshortcuts]')].map((button) =>
+          button.getAttribute('aria-keyshortcuts'),
+        ),
+      );
+    const all = (await keys()).flatMap((text) => text?.split(' ') ?? []);
+    expect(all).toContain('Control+Shift+Enter');
+    expect(new Set(all).size, 'each key is there once').toBe(all.length);
+    await page.keyboard.press('0');
+    await expect.poll(() => cards(page).count()).toBe(1);
+    await until(opened.chat.view, () => waiting(opened.chat) === 1);
+    await expect.poll(() => isFocused(field(page))).toBe(true);
+    await typeAll(page, client, opened, async () => undefined);
+
+    // From the field, a chord answers what is marked.
+    await chords(cards(page)).waitFor();
+    await page.keyboard.type('meanwhile');
+    await page.keyboard.press('Control+Shift+Enter');
+    await page.getByText('They are read.', { exact: true }).waitFor();
+    expect(await isFocused(field(page))).toBe(true);
+    expect(await field(page).inputValue()).toBe('meanwhile');
+    const parts = opened.chat.view.value.state?.turns[0]?.responseParts ?? [];
+    const ends = parts.flatMap((part) => (part.kind === 'toolCall' ? [part.toolCall.status] : []));
+    expect(ends.sort()).toEqual(['cancelled', 'completed']);
+  }),
+);
+
+test(
+  'a request is allowed by its digit where it has the focus, and denied by a chord from elsewhere',
+  play(async (stage, client) => {
+    const opened = await asked(client, 'hostname');
+    const page = await stage.open(address(opened.uri));
+    const digit = cards(page).locator('kbd', { hasText: /^1$/ });
+    await cards(page).waitFor();
+    expect(await digit.isVisible(), 'no hint where the key does not work').toBe(false);
+    await cards(page).focus();
+    await expect.poll(() => digit.isVisible()).toBe(true);
+    await page.keyboard.press('1');
+    await page.getByText('They are read.', { exact: true }).waitFor();
+
+    await opened.chat.send(script(...reads('hosts'), say('It went on.')));
+    await cards(page).getByText('Ctrl+Shift+X').waitFor();
+    await blur(page);
+    await page.keyboard.press('Control+Shift+X');
+    await page.getByText('It went on.', { exact: true }).waitFor();
+    const last = opened.chat.view.value.state?.turns.at(-1)?.responseParts.find(({ kind }) => kind === 'toolCall');
+    expect(last).toMatchObject({ toolCall: { status: 'cancelled' } });
+  }),
+);
+
+test(
+  'Escape never leaves a running turn: it leads to the field, and from there stops the agent',
+  play(async (stage, client) => {
+    const opened = await begin(client, say('So far.'), '!hang');
+    const page = await stage.open(address(opened.uri));
+    await page.getByText('So far.', { exact: true }).waitFor();
+    await typeAll(page, client, opened, () => blur(page));
+    await typeAll(page, client, opened, () => sessions(page).getByRole('link').nth(1).focus());
+    await field(page).focus();
+    for (const words of WORDS) {
+      await page.keyboard.type(words);
+      await drafted(opened.chat, words);
+      await field(page).fill('');
+      await drafted(opened.chat, '');
+    }
+    expect(opened.chat.view.value.state?.activeTurn).toBeDefined();
+    await page.keyboard.press('Escape');
+    await page.getByText('Press Escape once more').waitFor();
+    await page.keyboard.press('Escape');
+    await until(opened.chat.view, ({ state }) => state?.activeTurn === undefined);
+    expect(new URL(page.url()).pathname).toBe(address(opened.uri));
+    expect(await isFocused(field(page))).toBe(true);
+  }),
+);
+
+test(
+  'letters can be switched off: then they are typed in the list and on a request, too',
+  play(async (stage, client) => {
+    const opened = await asked(client, 'hostname');
+    await opened.session.rename('Not to be archived');
+    const page = await stage.open(address(opened.uri));
+    await cards(page).waitFor();
+    await page.keyboard.press('Control+,');
+    const letters = page.getByRole('switch', { name: 'Single-key shortcuts' });
+    await letters.uncheck();
+    expect(await axe(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+    const digit = cards(page).locator('kbd', { hasText: /^1$/ });
+    const places = [cards(page), sessions(page).getByRole('link', { name: /Not to be archived/ })];
+    for (const place of places) {
+      for (const text of ['1', '0', 'e', 'r', 'j', 'u']) {
+        await place.focus();
+        expect(await digit.isVisible()).toBe(false);
+        await page.keyboard.press(text);
+        await drafted(opened.chat, text);
+        await field(page).fill('');
+        await drafted(opened.chat, '');
+      }
+    }
+    expect(waiting(opened.chat)).toBe(1);
+    // It is a preference of this browser.
+    await page.reload();
+    await cards(page).waitFor();
+    await cards(page).focus();
+    expect(await digit.isVisible()).toBe(false);
+    await page.keyboard.press('Control+Shift+Enter');
+    await page.getByText('They are read.', { exact: true }).waitFor();
+  }),
+);
+
+test(
+  'the help sheet lists exactly the registry',
+  play(async (stage) => {
+    const page = await stage.open('/');
+    await sessions(page).waitFor();
+    await page.keyboard.press('Control+/');
+    const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+    await sheet.waitFor();
+    expect(await sheet.getByRole('heading', { level: 3 }).allTextContents()).toEqual(SCOPES.map(([, title]) => title));
+    const listed = await sheet.locator('dt').allTextContents();
+    expect(listed).toEqual(SCOPES.flatMap(([scope]) => shortcutsOf(scope).map(({ label }) => label)));
+    expect(listed.length).toBe(Object.keys(SHORTCUTS).length);
+    expect(await axe(page)).toEqual([]);
+  }),
+);
+
+test(
+  'at home, letters do nothing; where a session begins, they go to its first message',
+  play(async (stage) => {
+    const page = await stage.open('/');
+    await sessions(page).waitFor();
+    for (const words of WORDS) await page.keyboard.type(words);
+    await page.keyboard.press('Escape');
+    expect(new URL(page.url()).pathname).toBe('/');
+    await page.keyboard.press('Control+Shift+O');
+    const first = page.getByRole('textbox', { name: 'First message' });
+    await expect.poll(() => isFocused(first)).toBe(true);
+    await blur(page);
+    await page.keyboard.type('never mind');
+    expect(await first.inputValue()).toBe('never mind');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+    expect(new URL(page.url()).pathname).toBe('/new');
+  }),
+);
+
+test(
+  'a phone shows no keyboard by itself, neither when a session opens nor after an answer',
+  play(async (stage, client) => {
+    const opened = await asked(client, 'hostname');
+    const page = await stage.open(address(opened.uri), 'phone');
+    await cards(page).waitFor();
+    expect(await isFocused(field(page))).toBe(false);
+    await cards(page).getByRole('button', { name: 'Allow once' }).tap();
+    await page.getByText('They are read.', { exact: true }).waitFor();
+    expect(await isFocused(field(page))).toBe(false);
+    expect(await page.getByText('Ctrl+Shift+↵').filter({ visible: true }).count()).toBe(0);
+    // A keyboard that is there types into the field.
+    await page.keyboard.type('thanks');
+    expect(await field(page).inputValue()).toBe('thanks');
+  }),
+);

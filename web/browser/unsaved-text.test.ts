@@ -1,0 +1,123 @@
+/** Nobody's words get lost, and none come back that were said. */
+
+import { expect, test } from 'vitest';
+import { setArchived } from '../src/sessions/session-commands.ts';
+import { shared, staged } from './support/harness-tests.ts';
+import { address, sessions } from './support/locations.ts';
+import { say, script, tool } from './support/model-script.ts';
+import { NO_CONNECTION } from './support/problem-guard.ts';
+
+const play = shared((stage) => stage.client());
+
+test(
+  'what somebody was writing can be copied when the session is deleted elsewhere',
+  play(async (stage, client) => {
+    const { uri, session } = await client.answered('before');
+    const page = await stage.open(address(uri));
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: stage.origin });
+    await page.getByText('You said: before').waitFor();
+    await page.getByRole('textbox', { name: 'Message' }).fill('a long thought');
+    await session.dispose();
+    await page.getByRole('heading', { name: 'This session is gone' }).waitFor();
+    await expect.poll(() => page.getByText('You said: before').count()).toBe(0);
+    await page.getByRole('button', { name: 'Copy what you wrote' }).click();
+    await page.getByText('Copied.').waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('a long thought');
+  }),
+);
+
+test(
+  'the first words of a session do not stand in the next one',
+  play(async (stage) => {
+    const page = await stage.open('/new');
+    const first = page.getByRole('textbox', { name: 'First message' });
+    await first.fill('said once');
+    await page.getByRole('button', { name: 'Start', exact: true }).click();
+    await page.getByText('You said: said once').waitFor();
+    await page.getByRole('button', { name: 'New session' }).first().click();
+    await expect.poll(() => first.inputValue()).toBe('');
+
+    // What was not said stays, also for another day.
+    await first.fill('not said yet');
+    await page.reload();
+    await expect.poll(() => first.inputValue()).toBe('not said yet');
+  }),
+);
+
+test(
+  'pages of the list are read until one has what is wanted, and what is nowhere is said to be nowhere',
+  staged(async (stage) => {
+    const client = await stage.client();
+    const { session } = await client.answered('long ago');
+    await session.rename('The oldest needle');
+    const { uri } = await client.answered('just now');
+    await setArchived(client.host, uri, true);
+    const context = await stage.signIn(await stage.context());
+    // Pages of one line each: the first has only what is archived.
+    await context.routeWebSocket(/\/ahp/, (page) => {
+      const host = page.connectToServer();
+      page.onMessage((frame) => host.send(String(frame).replace('"limit":100', '"limit":1')));
+    });
+    const page = await stage.open('/', context);
+    await sessions(page).getByRole('listitem').filter({ hasText: 'The oldest needle' }).waitFor();
+    await page.getByLabel('Find a session').fill('no such straw');
+    await page.getByText('No session has this in its name or folder.').waitFor();
+  }),
+);
+
+test(
+  'a tab that knows what the host does not know asks before it is closed',
+  staged(async (stage) => {
+    stage.guard.expect(...NO_CONNECTION);
+    const { uri } = await (await stage.client()).answered('before');
+    const page = await stage.open(address(uri));
+    const asked: string[] = [];
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.type());
+      void dialog.accept();
+    });
+    const field = page.getByRole('textbox', { name: 'Message' });
+    await page.getByText('You said: before').waitFor();
+    await field.click();
+    await page.keyboard.type('the host has this');
+    await page.reload();
+    await expect.poll(() => field.inputValue()).toBe('the host has this');
+    expect(asked).toEqual([]);
+
+    await stage.hostler.stop('SIGKILL');
+    await page.getByRole('status').filter({ hasText: 'The host is away' }).first().waitFor();
+    await field.click();
+    await page.keyboard.type(', but not this');
+    const closed = page.waitForEvent('close');
+    await page.close({ runBeforeUnload: true });
+    await closed;
+    expect(asked).toEqual(['beforeunload']);
+  }),
+);
+
+test(
+  'signing out forgets what was typed into a request, without a reload',
+  staged(async (stage) => {
+    stage.guard.expect(/status of 40[13]/, /answer 40[13]: .*\/(sign-in|ahp)/, /WebSocket connection to '.*' failed/);
+    const client = await stage.client();
+    const { uri, chat } = await client.session();
+    await chat.send(script(tool('Bash', { command: 'mkdir here', description: 'A folder' }), say('Done.')));
+    const page = await stage.open(address(uri));
+    const card = page.getByRole('group', { name: 'Allow Bash?' });
+    await card.getByRole('button', { name: 'Deny with words' }).click();
+    await page.keyboard.type('my secret reason');
+    await page.evaluate(() => Object.assign(window, { sameDocument: true }));
+
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.keyboard.press('Enter');
+    await card.getByRole('button', { name: 'Deny with words' }).click();
+    const field = card.getByRole('textbox', { name: 'What should the agent do instead?' });
+    expect(await field.inputValue()).toBe('');
+    expect(await page.evaluate(() => 'sameDocument' in window), 'the page was not loaded anew').toBe(true);
+    const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
+    expect(kept).not.toContain('secret');
+  }),
+);

@@ -1,0 +1,96 @@
+/**
+ * The dispatcher of the page's shortcuts: finds what a key does in the part of the page that has the focus, and leads every other
+ * character to the field for messages.
+ */
+
+import { focusField, isEditable, types } from './message-field-focus.ts';
+import { letterKeys } from './preferences.svelte.ts';
+import {
+  isChord,
+  isLetter,
+  type Pressed,
+  SHORTCUTS,
+  type Shortcut,
+  type ShortcutId,
+  strokeOf,
+  waysOf,
+} from './shortcut-registry.ts';
+
+/** What a key does now. */
+export interface Binding {
+  readonly id: ShortcutId;
+  /** `false` if there was nothing to do: then the key is free for others. */
+  readonly run: (event: KeyboardEvent) => unknown;
+  readonly when?: () => boolean;
+  /** What has to contain the focus; global shortcuts have nothing of that. */
+  readonly within?: () => Element | null | undefined;
+}
+
+/** What has the focus: the element, and whether text is typed into it. */
+export interface Focus {
+  readonly element: Element | undefined;
+  readonly isField: boolean;
+}
+
+export class Shortcuts {
+  #all: readonly Binding[] = [];
+  readonly #letters: () => boolean;
+
+  constructor(letters: () => boolean = letterKeys) {
+    this.#letters = letters;
+  }
+
+  /** Lets a shortcut do something; the result takes it away again. Of several, the one that was bound last is asked first. */
+  bind(...bindings: readonly Binding[]): () => void {
+    this.#all = [...this.#all, ...bindings];
+    return () => {
+      this.#all = this.#all.filter((binding) => !bindings.includes(binding));
+    };
+  }
+
+  /** What a key may do, in the order in which it is tried: what contains the focus comes before what works anywhere. */
+  find(pressed: Pressed, { element, isField }: Focus): readonly Binding[] {
+    const stroke = strokeOf(pressed);
+    const found = this.#all.filter((binding) => this.#means(binding, stroke, element, isField)).reverse();
+    const isGlobal = ({ id }: Binding) => SHORTCUTS[id].scope === 'global';
+    return [...found.filter((binding) => !isGlobal(binding)), ...found.filter(isGlobal)];
+  }
+
+  #means({ id, when, within }: Binding, stroke: string, element: Element | undefined, isField: boolean): boolean {
+    const shortcut: Shortcut = SHORTCUTS[id];
+    if (!waysOf(shortcut).includes(stroke)) return false;
+    if (isField && !isChord(stroke)) return false;
+    if (isLetter(stroke) && !this.#letters()) return false;
+    const around = within?.();
+    if (shortcut.scope !== 'global' && !(element && around?.contains(element))) return false;
+    return when?.() ?? true;
+  }
+
+  /** Does what a key is for, or leads what types a character to the field for messages. */
+  handle(event: KeyboardEvent): void {
+    if (event.defaultPrevented || event.isComposing || MODIFIERS.has(event.key)) return;
+    // The browser keeps the focus in a dialog and closes it with Escape; a menu has its own keys.
+    if (document.querySelector('dialog[open], [role="menu"]')) return;
+    const element = event.target instanceof Element ? event.target : undefined;
+    const isField = isEditable(element);
+    for (const { run } of this.find(event, { element, isField })) {
+      if (run(event) === false) continue;
+      event.preventDefault();
+      return;
+    }
+    // The browser types the character into what has the focus then.
+    if (!isField && types(event)) focusField();
+  }
+
+  /** Listens to a window; the result stops it. */
+  listen(window: Window): () => void {
+    const pressed = (event: KeyboardEvent) => this.handle(event);
+    window.addEventListener('keydown', pressed);
+    return () => window.removeEventListener('keydown', pressed);
+  }
+}
+
+/** The page's own. */
+export const shortcuts = new Shortcuts();
+
+const MODIFIERS = new Set(['Shift', 'Control', 'Alt', 'Meta', 'AltGraph', 'CapsLock']);

@@ -1,0 +1,29 @@
+/** Words that this browser keeps for somebody: whoever signs out takes them along. */
+
+import { closeShelves, PREFIX } from '../composer/draft-storage.ts';
+import { forgetCards } from '../tools/card-state.svelte.ts';
+import { forgetDrafts } from '../tools/questions/answer-drafts.svelte.ts';
+
+/** What is typed for a session that was not begun yet, by its name among what the browser keeps. */
+export const NEW_TEXT = 'new.text';
+
+type Store = Pick<Storage, 'key' | 'length' | 'removeItem'>;
+
+/** Forgets what was typed and not sent. Preferences stay. */
+export function forgetWords(lasting: () => Store, ofTab: () => Store): void {
+  try {
+    lasting().removeItem(`hostler.${NEW_TEXT}`);
+    const tab = ofTab();
+    const keys = Array.from({ length: tab.length }, (_, at) => tab.key(at));
+    for (const key of keys) if (key?.startsWith(PREFIX)) tab.removeItem(key);
+  } catch {
+    // A browser that keeps nothing has nothing to forget.
+  }
+}
+
+/** Forgets what was typed and drafted and is only in memory: it outlives the parts of the page that show it. */
+export function forgetTyped(): void {
+  closeShelves();
+  forgetCards();
+  forgetDrafts();
+}

@@ -1,0 +1,76 @@
+/** Completion: which word is meant, and what an item makes of the text. Offsets are UTF-16 units, as in a text field. */
+
+import type { CompletionItem } from '../ahp/index.ts';
+import { path } from '../ui/format.ts';
+import type { IconName } from '../ui/icons.ts';
+
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The word that ends at the cursor, if it begins with a character that the host completes. */
+export function triggered(text: string, cursor: number, triggers: readonly string[]): Span | undefined {
+  const before = text.slice(0, cursor);
+  const start = before.length - (/\S*$/.exec(before)?.[0].length ?? 0);
+  const word = before.slice(start);
+  return triggers.some((trigger) => trigger !== '' && word.startsWith(trigger)) ? { start, end: cursor } : undefined;
+}
+
+/** The text with an item in it, and where the cursor stands then: behind the item and one space. */
+export function completed(
+  text: string,
+  cursor: number,
+  item: Pick<CompletionItem, 'insertText' | 'rangeStart' | 'rangeEnd'>,
+): { text: string; cursor: number } {
+  const within = (offset: number) => Math.min(Math.max(0, offset), text.length);
+  const start = within(item.rangeStart ?? cursor);
+  const end = Math.max(start, within(item.rangeEnd ?? cursor));
+  const rest = text.slice(end);
+  const space = /^\s/.test(rest) ? '' : ' ';
+  const head = text.slice(0, start) + item.insertText;
+  return { text: head + space + rest, cursor: head.length + 1 };
+}
+
+/** Which item is next; it goes round. */
+export function moved(at: number, by: number, count: number): number {
+  return count === 0 ? -1 : (at + by + count) % count;
+}
+
+export interface Offer {
+  readonly icon: IconName;
+  readonly label: string;
+  /** What follows its name: a command's arguments. */
+  readonly hint?: string;
+  readonly detail?: string;
+  /** Whether choosing it attaches something. */
+  readonly attaches: boolean;
+}
+
+/** An item as people see it. */
+export function offer({ attachment, insertText }: CompletionItem, directories: readonly string[]): Offer {
+  const { label } = attachment;
+  if (attachment.displayKind === 'command') {
+    const { description, argumentHint } = attachment._meta ?? {};
+    return {
+      icon: 'command',
+      label,
+      ...(typeof argumentHint === 'string' && { hint: argumentHint }),
+      ...(typeof description === 'string' && { detail: description }),
+      // A command that brings something is no command to the agent.
+      attaches: false,
+    };
+  }
+  if (attachment.type === 'resource') {
+    const icon = attachment.displayKind === 'directory' ? 'folder' : 'file';
+    return { icon, label, detail: within(path(attachment.uri), directories), attaches: true };
+  }
+  if (attachment.type === 'chat') return { icon: 'agent', label, detail: 'A chat of this session', attaches: true };
+  return { icon: 'info', label: label || insertText, attaches: true };
+}
+
+/** A path as seen from the first of the directories that hold it. */
+function within(whole: string, directories: readonly string[]): string {
+  const home = directories.map((uri) => `${path(uri).replace(/\/$/, '')}/`).find((each) => whole.startsWith(each));
+  return home === undefined ? whole : whole.slice(home.length);
+}

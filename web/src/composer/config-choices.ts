@@ -1,0 +1,71 @@
+/** What can be chosen for the next messages: model, mode, effort. Pure. */
+
+import type { AgentInfo, ConfigProperty, ConfigState, Json } from '../ahp/index.ts';
+import { count } from '../ui/format.ts';
+import type { IconName } from '../ui/icons.ts';
+
+export interface Option {
+  /** None is the host's own choice. */
+  readonly value: Json;
+  readonly label: string;
+  readonly detail?: string;
+}
+
+export interface Choice {
+  readonly key: string;
+  readonly title: string;
+  readonly icon: IconName;
+  readonly options: readonly Option[];
+  /** What is chosen now. */
+  readonly value: Json;
+  readonly label: string;
+  /** Whether nobody has chosen something else. */
+  readonly isDefault: boolean;
+}
+
+const ICONS: Readonly<Record<string, IconName>> = {
+  model: 'agent',
+  permissionMode: 'shield',
+  mode: 'shield',
+  effort: 'reasoning',
+};
+
+/** The pickers of a session, as far as it has them and they may still be changed. */
+export function choicesOf(config: ConfigState | undefined, agent: AgentInfo | undefined): readonly Choice[] {
+  if (!config) return [];
+  const { properties } = config.schema;
+  // Hosts have one of the two words for what an agent may do; where both are there, the first one says more.
+  const mode = properties.permissionMode ? 'permissionMode' : 'mode';
+  return ['model', mode, 'effort'].flatMap((key) => {
+    const property = properties[key];
+    if (!property?.sessionMutable || property.readOnly) return [];
+    const options = key === 'model' ? modelsOf(property, agent) : optionsOf(property);
+    if (options.length < 2) return [];
+    const usual = property.default ?? null;
+    const value = config.values[key] ?? usual;
+    const chosen = options.find((option) => option.value === value);
+    const label = chosen?.label ?? String(value);
+    return [
+      { key, title: property.title, icon: ICONS[key] ?? 'settings', options, value, label, isDefault: value === usual },
+    ];
+  });
+}
+
+function optionsOf({ enum: values = [], enumLabels, enumDescriptions }: ConfigProperty): readonly Option[] {
+  return values.map((value, at) => {
+    const detail = enumDescriptions?.[at];
+    return { value, label: enumLabels?.[at] ?? String(value), ...(detail !== undefined && { detail }) };
+  });
+}
+
+/** The agent's models change while a session lives; its schema is as old as the session. */
+function modelsOf(property: ConfigProperty, agent: AgentInfo | undefined): readonly Option[] {
+  const models = (agent?.models ?? []).filter(({ policyState }) => policyState !== 'disabled');
+  const known = models.map(({ id, name, maxContextWindow }) => ({
+    value: id,
+    label: name,
+    ...(maxContextWindow !== undefined && { detail: `${count(maxContextWindow)} tokens of context` }),
+  }));
+  const own: Option = { value: null, label: 'Default model', detail: 'What the agent uses by itself' };
+  return [own, ...(known.length > 0 ? known : optionsOf(property))];
+}

@@ -1,0 +1,74 @@
+/** The agent's lists of things to do. Some builds write the whole list each time, others tell of one task after another. */
+
+import type { ChatState, Json, JsonObject, ToolCall } from '../ahp/index.ts';
+import { readJson } from './partial-json.ts';
+
+export interface Todo {
+  readonly id?: string;
+  readonly text: string;
+  readonly state: 'open' | 'active' | 'done';
+}
+
+const TASK_TOOLS = new Set(['TaskCreate', 'TaskUpdate', 'TaskList', 'TaskGet']);
+
+export function isTaskCall(call: ToolCall): boolean {
+  return TASK_TOOLS.has(call.toolName);
+}
+
+/** The list in an input, if it has one. */
+export function todosOf(input: JsonObject): readonly Todo[] | undefined {
+  const { todos } = input;
+  if (!Array.isArray(todos)) return undefined;
+  return (todos as readonly Json[]).flatMap((todo): Todo[] => {
+    if (typeof todo === 'string') return [{ text: todo, state: 'open' }];
+    if (typeof todo !== 'object' || todo === null || Array.isArray(todo)) return [];
+    const { content, activeForm, status } = todo as JsonObject;
+    const state = stateOf(status);
+    const text = state === 'active' && typeof activeForm === 'string' ? activeForm : content;
+    return typeof text === 'string' ? [{ text, state }] : [];
+  });
+}
+
+/** How far a list is. */
+export function progressOf(items: readonly Todo[]): string {
+  return `${items.filter(({ state }) => state === 'done').length} of ${items.length} done`;
+}
+
+/** The list of tasks as it was behind a call, from the calls of the turns that are here. */
+export function tasksUntil(state: ChatState, toolCallId: string): readonly Todo[] {
+  const tasks = new Map<string, Todo>();
+  const turns = [...state.turns, ...(state.activeTurn ? [state.activeTurn] : [])];
+  for (const turn of turns) {
+    for (const part of turn.responseParts) {
+      if (part.kind !== 'toolCall') continue;
+      note(tasks, part.toolCall);
+      if (part.toolCall.toolCallId === toolCallId) return [...tasks.values()];
+    }
+  }
+  return [...tasks.values()];
+}
+
+function note(tasks: Map<string, Todo>, call: ToolCall): void {
+  if (call.status !== 'completed' || !call.success || !isTaskCall(call)) return;
+  if (typeof call.toolInput !== 'string') return;
+  const input = readJson(call.toolInput).value as JsonObject | undefined;
+  const output = call.content?.find((content) => content.type === 'text')?.text ?? '';
+  if (call.toolName === 'TaskCreate' && typeof input?.subject === 'string') {
+    const id = /#(\w+)/.exec(output)?.[1] ?? `${tasks.size + 1}`;
+    tasks.set(id, { id, text: input.subject, state: 'open' });
+  }
+  if (call.toolName === 'TaskUpdate' && typeof input?.taskId === 'string') {
+    const id = input.taskId;
+    if (input.status === 'deleted') tasks.delete(id);
+    else {
+      const known = tasks.get(id);
+      const text = typeof input.subject === 'string' ? input.subject : (known?.text ?? `Task ${id}`);
+      tasks.set(id, { id, text, state: input.status === undefined ? (known?.state ?? 'open') : stateOf(input.status) });
+    }
+  }
+}
+
+function stateOf(status: Json | undefined): Todo['state'] {
+  if (status === 'completed') return 'done';
+  return status === 'in_progress' ? 'active' : 'open';
+}

@@ -1,0 +1,136 @@
+/** What a call is given, for people: commands as code, files as paths, edits as changes, and everything else by its fields. */
+
+import type { Json, JsonObject } from '../ahp/index.ts';
+import { type Todo, todosOf } from './task-list.ts';
+
+/** A value of this length fits into one line. */
+const LINE = 60;
+
+export interface Field {
+  readonly name: string;
+  readonly value: string;
+}
+
+export type Block =
+  | { readonly kind: 'code'; readonly label: string; readonly text: string; readonly language?: string }
+  /** A piece of a file and what is to stand there instead. */
+  | { readonly kind: 'change'; readonly path: string; readonly before: string; readonly after: string }
+  | { readonly kind: 'markdown'; readonly label: string; readonly text: string }
+  | { readonly kind: 'todos'; readonly items: readonly Todo[] }
+  | { readonly kind: 'fields'; readonly fields: readonly Field[] };
+
+/** The fields of an input in the order in which they are shown, and how. */
+export function blocksOf(toolName: string, input: Json | undefined): readonly Block[] {
+  if (input === undefined) return [];
+  if (!isObject(input)) return [{ kind: 'code', label: 'Input', text: text(input), language: 'json' }];
+  const taken = new Set<string>();
+  const take = (name: string): string | undefined => {
+    const value = input[name];
+    if (typeof value !== 'string') return undefined;
+    taken.add(name);
+    return value;
+  };
+  const blocks = shown(toolName, input, take, taken);
+  const fields = Object.entries(input).flatMap(([name, value]) =>
+    taken.has(name) || value === undefined || isDefault(value) ? [] : [{ name: words(name), value: text(value) }],
+  );
+  return fields.length > 0 ? [...blocks, { kind: 'fields', fields }] : blocks;
+}
+
+/** What a call is about, in a word: while its input is being written there is no sentence yet. */
+export function subjectOf(input: Json | undefined): string | undefined {
+  if (!isObject(input)) return undefined;
+  const names = ['command', 'file_path', 'notebook_path', 'path', 'pattern', 'query', 'url', 'description', 'skill'];
+  for (const name of names) {
+    const value = input[name];
+    if (typeof value === 'string' && value.trim()) return value.trim().split('\n')[0];
+  }
+  return undefined;
+}
+
+/** An absolute path as people in this directory write it. */
+export function below(path: string, directory: string | undefined): string {
+  if (!directory) return path;
+  const base = directory.endsWith('/') ? directory : `${directory}/`;
+  return path.startsWith(base) ? path.slice(base.length) : path;
+}
+
+type Take = (name: string) => string | undefined;
+
+function shown(toolName: string, input: JsonObject, take: Take, taken: Set<string>): readonly Block[] {
+  if (toolName === 'ExitPlanMode') return markdown('Plan', take('plan'));
+  const todos = todosOf(input);
+  if (todos) {
+    taken.add('todos');
+    return [{ kind: 'todos', items: todos }];
+  }
+  const path = take('file_path') ?? take('notebook_path');
+  if (path !== undefined) return ofFile(path, input, take, taken);
+  const command = take('command');
+  if (command !== undefined) {
+    // It stands in the line above already.
+    taken.add('description');
+    return [{ kind: 'code', label: 'Command', text: command, language: 'sh' }];
+  }
+  const prompt = take('prompt');
+  if (prompt !== undefined) return markdown('Prompt', prompt);
+  return [];
+}
+
+function ofFile(path: string, input: JsonObject, take: Take, taken: Set<string>): readonly Block[] {
+  const place: Block = { kind: 'fields', fields: [{ name: 'File', value: path + range(input, taken) }] };
+  const [before, after] = [take('old_string'), take('new_string')];
+  if (before !== undefined || after !== undefined)
+    return [place, { kind: 'change', path, before: before ?? '', after: after ?? '' }];
+  const { edits } = input;
+  if (Array.isArray(edits)) {
+    taken.add('edits');
+    const changes = (edits as readonly Json[]).filter(isObject).map(
+      (edit): Block => ({
+        kind: 'change',
+        path,
+        before: typeof edit.old_string === 'string' ? edit.old_string : '',
+        after: typeof edit.new_string === 'string' ? edit.new_string : '',
+      }),
+    );
+    return [place, ...changes];
+  }
+  const content = take('content') ?? take('new_source');
+  return content === undefined ? [place] : [place, { kind: 'code', label: 'Contents', text: content, language: path }];
+}
+
+/** The part of a file that is read, if it is not all of it. */
+function range(input: JsonObject, taken: Set<string>): string {
+  const { offset, limit } = input;
+  const from = typeof offset === 'number' ? Math.max(1, offset) : undefined;
+  const length = typeof limit === 'number' ? limit : undefined;
+  if (from !== undefined) taken.add('offset');
+  if (length !== undefined) taken.add('limit');
+  if (length !== undefined) return `, lines ${from ?? 1} to ${(from ?? 1) + length - 1}`;
+  return from === undefined ? '' : `, from line ${from}`;
+}
+
+function markdown(label: string, value: string | undefined): readonly Block[] {
+  return value === undefined ? [] : [{ kind: 'markdown', label, text: value }];
+}
+
+/** Values that say nothing. */
+function isDefault(value: Json): boolean {
+  return value === null || value === false || value === '';
+}
+
+function text(value: Json): string {
+  if (typeof value === 'string') return value;
+  const short = JSON.stringify(value);
+  return short.length <= LINE ? short : JSON.stringify(value, null, 2);
+}
+
+/** `run_in_background` and `runInBackground`, for people. */
+function words(name: string): string {
+  const spaced = name.replace(/_/g, ' ').replace(/([a-z])([A-Z])/g, (_, one, other) => `${one} ${other.toLowerCase()}`);
+  return spaced.charAt(0).toUpperCase() + spaced.slice(1);
+}
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

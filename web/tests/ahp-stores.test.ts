@@ -1,0 +1,257 @@
+/** What a page shows: batches, the list of sessions, chats. */
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Batch, Batched } from '../src/ahp/observable.ts';
+import { Chat } from '../src/ahp/stores/chat.ts';
+import { Sessions } from '../src/ahp/stores/sessions.ts';
+import type { SessionSummary } from '../src/ahp/types/index.ts';
+import { settled, World } from './support/fake-environment.ts';
+import { type Connection, clientOf, Server, until } from './support/fake-server.ts';
+
+let server: Server;
+let stop: () => void;
+
+beforeEach(async () => {
+  server = await Server.start();
+  stop = () => undefined;
+});
+
+afterEach(async () => {
+  stop();
+  await server.stop();
+});
+
+async function met() {
+  const { client, world } = clientOf(server.url);
+  stop = () => client.stop();
+  client.start();
+  const connection = await server.connections.next();
+  await connection.meet();
+  await until(client.connection, ({ phase }) => phase === 'ready');
+  return { client, world, connection };
+}
+
+function line(name: string, modifiedAt: string, more: Partial<SessionSummary> = {}): SessionSummary {
+  return { resource: `p:/${name}`, provider: 'p', title: name, status: 1, createdAt: '2026', modifiedAt, ...more };
+}
+
+async function page(connection: Connection, items: SessionSummary[], nextCursor?: string) {
+  const wish = await connection.expect('listSessions');
+  connection.answer(wish, { items, ...(nextCursor && { nextCursor }) });
+  return wish;
+}
+
+const names = (sessions: Sessions) => sessions.view.value.items.map(({ title }) => title);
+
+test('many changes are told once per picture, and the last one is never lost', () => {
+  const world = new World(() => {
+    throw new Error('no network');
+  });
+  world.draws = false;
+  const batch = new Batch(world);
+  let count = 0;
+  let computed = 0;
+  const value = new Batched(batch, () => {
+    computed += 1;
+    return count;
+  });
+  const told: number[] = [];
+  value.subscribe((now) => told.push(now));
+  for (count = 1; count < 200; count++) value.changed();
+  value.changed();
+  expect(told).toEqual([0]);
+  expect(world.draw()).toBe(true);
+  expect(told).toEqual([0, 200]);
+  expect(computed).toBe(2);
+  expect(world.draw()).toBe(false);
+});
+
+test('a listener that throws does not keep the others from hearing', async () => {
+  const world = new World(() => {
+    throw new Error('no network');
+  });
+  const batch = new Batch(world);
+  let now = 0;
+  const value = new Batched(batch, () => now);
+  const uncaught = new Promise<unknown>((resolve) => process.once('uncaughtException', resolve));
+  const others = process.listeners('uncaughtException').slice(0, -1);
+  // The runner would take it for a failure of its own.
+  for (const other of others) process.removeListener('uncaughtException', other);
+  const told: number[] = [];
+  value.subscribe((seen) => {
+    if (seen === 1) throw new Error('a broken view');
+  });
+  value.subscribe((seen) => told.push(seen));
+  now = 1;
+  value.changed();
+  world.draw();
+  expect(told).toEqual([0, 1]);
+  expect(await uncaught).toEqual(new Error('a broken view'));
+  for (const other of others) process.on('uncaughtException', other);
+});
+
+test('the list is read in pages and follows what is notified', async () => {
+  const { client, connection } = await met();
+  const sessions = new Sessions(client);
+  sessions.refresh();
+  await page(connection, [line('b', '2026-02'), line('a', '2026-01')], 'next');
+  await until(sessions.view, ({ loading }) => !loading);
+  expect([names(sessions), sessions.view.value.hasMore]).toEqual([['b', 'a'], true]);
+
+  const more = sessions.more();
+  expect((await page(connection, [line('z', '2025-01')])).params.cursor).toBe('next');
+  await more;
+  connection.notify('root/sessionAdded', { channel: 'ahp-root://', summary: line('c', '2026-03') });
+  connection.notify('root/sessionSummaryChanged', { session: 'p:/a', changes: { modifiedAt: '2026-04', title: 'A' } });
+  connection.notify('root/sessionRemoved', { session: 'p:/b' });
+  await until(sessions.view, ({ items }) => items.length === 3 && items.every(({ title }) => title !== 'b'));
+  expect([names(sessions), sessions.view.value.hasMore]).toEqual([['A', 'c', 'z'], false]);
+  sessions.close();
+});
+
+test('what is notified while a page is on its way is newer than the page', async () => {
+  const { client, connection } = await met();
+  const sessions = new Sessions(client);
+  sessions.refresh();
+  const wish = await connection.expect('listSessions');
+  connection.notify('root/sessionRemoved', { session: 'p:/gone' });
+  connection.notify('root/sessionAdded', { summary: line('new', '2026-05') });
+  connection.notify('root/sessionSummaryChanged', { session: 'p:/new', changes: { status: 8 } });
+  connection.answer(wish, { items: [line('gone', '2026-01'), line('new', '2026-05', { activity: 'from the page' })] });
+  await until(sessions.view, ({ loading }) => !loading);
+  expect(sessions.view.value.items).toEqual([line('new', '2026-05', { status: 8 })]);
+  sessions.close();
+});
+
+test('a change of a session that was not read makes the list be read again', async () => {
+  const { client, connection } = await met();
+  const sessions = new Sessions(client);
+  connection.notify('root/sessionSummaryChanged', { session: 'p:/far', changes: { modifiedAt: '2026-09' } });
+  await page(connection, [line('far', '2026-09')]);
+  await until(sessions.view, ({ items }) => items.length === 1);
+  sessions.close();
+});
+
+test('after a return the list is read again, as far as it was known', async () => {
+  const { client, world, connection } = await met();
+  const sessions = new Sessions(client);
+  sessions.refresh();
+  await page(connection, [line('a', '2026-01')]);
+  await until(sessions.view, ({ items }) => items.length === 1);
+  connection.drop();
+  await until(client.connection, ({ phase }) => phase === 'waiting');
+  world.next();
+  const next = await server.connections.next();
+  next.answer(await next.expect('reconnect'), { type: 'replay', actions: [], missing: [] });
+  await page(next, [line('b', '2026-02')]);
+  await until(sessions.view, ({ items }) => items.at(0)?.title === 'b');
+  expect(names(sessions)).toEqual(['b']);
+  sessions.close();
+});
+
+test('a list that cannot be read says why, and keeps what it has', async () => {
+  const { client, connection } = await met();
+  const sessions = new Sessions(client);
+  sessions.refresh();
+  connection.fail(await connection.expect('listSessions'), -32603, 'The disk is gone.');
+  const view = await until(sessions.view, ({ loading }) => !loading);
+  expect(view.error?.message).toBe('The disk is gone.');
+  sessions.close();
+});
+
+test('a page that cannot be read is read when somebody asks once more, from where it was', async () => {
+  const { client, connection } = await met();
+  const sessions = new Sessions(client);
+  sessions.refresh();
+  await page(connection, [line('b', '2026-02')], 'next');
+  await until(sessions.view, ({ loading }) => !loading);
+  const more = sessions.more();
+  connection.fail(await connection.expect('listSessions'), -32603, 'The disk is gone.');
+  await more;
+  expect([names(sessions), sessions.view.value.error?.message]).toEqual([['b'], 'The disk is gone.']);
+
+  sessions.retry();
+  expect((await page(connection, [line('a', '2026-01')])).params.cursor).toBe('next');
+  const { error } = await until(sessions.view, ({ items }) => items.length === 2);
+  expect([names(sessions), error]).toEqual([['b', 'a'], undefined]);
+  sessions.close();
+});
+
+const CHAT = { resource: 'ahp-chat:/c', title: 'c', status: 1, modifiedAt: '2026-01-01T00:00:00.000Z' };
+
+function turn(id: string) {
+  return { id, message: { text: id, origin: { kind: 'user' } }, responseParts: [], state: 'complete' };
+}
+
+test('a chat is opened with its last turns, and reads older ones once', async () => {
+  const { client, connection } = await met();
+  const chat = new Chat(client, 'ahp-chat:/c', 2);
+  const wish = await connection.show({ ...CHAT, turns: [turn('3'), turn('4')], turnsNextCursor: 'x' }, 10);
+  expect(wish.params.view).toEqual({ turns: 2 });
+  await until(chat.view, ({ status }) => status === 'live');
+  const loading = [chat.loadOlder(), chat.loadOlder()];
+  const fetch = await connection.expect('fetchTurns');
+  expect(fetch.params).toEqual({ channel: 'ahp-chat:/c', cursor: 'x' });
+  const loaded = { type: 'chat/turnsLoaded', turns: [turn('1'), turn('2')] };
+  connection.notify('action', { channel: 'ahp-chat:/c', serverSeq: 11, action: loaded });
+  connection.answer(fetch, {});
+  await Promise.all(loading);
+  expect(chat.view.value.state?.turns.map(({ id }) => id)).toEqual(['1', '2', '3', '4']);
+  await chat.loadOlder();
+  expect(connection.frames.count).toBe(0);
+  chat.close();
+});
+
+test('hundreds of deltas between two pictures are one change for whoever looks', async () => {
+  const { client, world, connection } = await met();
+  const chat = new Chat(client, 'ahp-chat:/c');
+  const part = { kind: 'markdown', id: 'm', content: '' };
+  const message = { text: 'hi', origin: { kind: 'user' } };
+  const activeTurn = { id: 't', startedAt: CHAT.modifiedAt, message, responseParts: [part] };
+  await connection.show({ ...CHAT, turns: Array.from({ length: 50 }, (_, at) => turn(`${at}`)), activeTurn }, 10);
+  const before = await until(chat.view, ({ status }) => status === 'live');
+  await settled();
+  world.draws = false;
+  let told = 0;
+  const stopListening = chat.view.subscribe(() => {
+    told += 1;
+  });
+  for (let at = 1; at <= 400; at++) {
+    connection.act('ahp-chat:/c', 10 + at, { type: 'chat/delta', turnId: 't', partId: 'm', content: `${at} ` });
+  }
+  const ping = client.request('ping', { channel: 'ahp-root://' });
+  connection.answer(await connection.expect('ping'), null);
+  await ping;
+  world.draw();
+  expect(told).toBe(2);
+  const { state } = chat.view.value;
+  const text = state?.activeTurn?.responseParts[0];
+  expect(text?.kind === 'markdown' && text.content.split(' ').length).toBe(401);
+  // What did not change is the very same thing, so that nobody draws it again.
+  expect(state?.turns).toBe(before.state?.turns);
+  stopListening();
+  chat.close();
+});
+
+test('what people do in a chat is shown before the host has heard of it', async () => {
+  const { client, connection } = await met();
+  const chat = new Chat(client, 'ahp-chat:/c');
+  await connection.show({ ...CHAT, turns: [] }, 10);
+  await until(chat.view, ({ status }) => status === 'live');
+  // They are answered when the client is stopped.
+  chat.send({ text: 'one' }).catch(() => undefined);
+  chat.queue({ text: 'two' }, 'q').catch(() => undefined);
+  chat.queue({ text: 'three' }, 'r').catch(() => undefined);
+  chat.reorder(['r', 'q']).catch(() => undefined);
+  chat.steer({ text: 'now' }, 's').catch(() => undefined);
+  const { state, pending } = chat.view.value;
+  expect(pending).toBe(5);
+  expect(state?.activeTurn?.message).toEqual({ text: 'one', origin: { kind: 'user' } });
+  expect(state?.queuedMessages?.map(({ id }) => id)).toEqual(['r', 'q']);
+  expect(state?.steeringMessage?.id).toBe('s');
+  chat.cancel().catch(() => undefined);
+  expect(chat.view.value.state?.activeTurn).toBeUndefined();
+  const sent = [];
+  while (sent.length < 6) sent.push((await connection.expect('dispatchAction')).params.clientSeq);
+  expect(sent).toEqual([1, 2, 3, 4, 5, 6]);
+});

@@ -1,0 +1,470 @@
+/** What a network and a host can do to a client, over real sockets. */
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Client, ClientOptions } from '../src/ahp/client.ts';
+import type { LinkState } from '../src/ahp/connection.ts';
+import { DisconnectedError, GoneError, RejectedError, RpcError, TimeoutError } from '../src/ahp/errors.ts';
+import type { Action } from '../src/ahp/types/index.ts';
+import { settled, type World } from './support/fake-environment.ts';
+import { type Connection, clientOf, Server, until } from './support/fake-server.ts';
+
+const SESSION = { provider: 'p', title: 'old', status: 1, lifecycle: 'ready', activeClients: [], chats: [] };
+const URI = 'p:/1';
+
+let server: Server;
+let client: Client;
+let world: World;
+
+beforeEach(async () => {
+  server = await Server.start();
+});
+
+afterEach(async () => {
+  client.stop();
+  expect(world.timers).toBe(0);
+  expect(world.wakers).toBe(0);
+  await server.stop();
+});
+
+function begin(options: Partial<ClientOptions> = {}): Promise<Connection> {
+  ({ client, world } = clientOf(server.url, options));
+  client.start();
+  return server.connections.next();
+}
+
+async function met(options: Partial<ClientOptions> = {}): Promise<Connection> {
+  const connection = await begin(options);
+  await connection.meet();
+  await phase('ready');
+  return connection;
+}
+
+function phase(name: LinkState['phase']): Promise<LinkState> {
+  return until(client.connection, (state) => state.phase === name);
+}
+
+/** The connection is lost, and another one is made after the wait. */
+async function returned(connection: Connection): Promise<Connection> {
+  connection.drop();
+  await phase('waiting');
+  world.next();
+  return server.connections.next();
+}
+
+describe('a first meeting', () => {
+  test('offers the versions and asks for the root', async () => {
+    const connection = await begin();
+    const hello = await connection.expect('initialize');
+    expect(hello.params).toEqual({
+      channel: 'ahp-root://',
+      clientId: 'c',
+      protocolVersions: ['1.0.0', '0.9.0'],
+      initialSubscriptions: ['ahp-root://'],
+    });
+    const snapshots = [{ resource: 'ahp-root://', state: { agents: [] }, fromSeq: 7 }];
+    connection.answer(hello, { protocolVersion: '1.0.0', serverSeq: 7, snapshots });
+    await phase('ready');
+    expect(client.root.value).toEqual({ state: { agents: [] }, status: 'live', pending: 0 });
+    expect(client.host.value?.protocolVersion).toBe('1.0.0');
+  });
+
+  test('with a host that speaks other versions is not tried again by itself', async () => {
+    const connection = await begin();
+    connection.fail(await connection.expect('initialize'), -32005, 'Update the page.');
+    expect(await phase('refused')).toEqual({ phase: 'refused', reason: 'Update the page.' });
+    await connection.closed;
+    expect(world.timers).toBe(0);
+    await expect(client.request('ping', { channel: 'ahp-root://' })).rejects.toThrow('Update the page.');
+  });
+
+  test('that fails is tried again, later each time', async () => {
+    const waits: number[] = [];
+    let connection = await begin();
+    for (let attempt = 0; attempt < 8; attempt++) {
+      await connection.expect('initialize');
+      connection.drop();
+      const state = await phase('waiting');
+      if (state.phase === 'waiting') waits.push(state.until - world.now());
+      world.next();
+      connection = await server.connections.next();
+    }
+    // Luck is always the same here: three quarters of the longest wait.
+    expect(waits).toEqual([375, 750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
+  });
+
+  test('with nobody is given up after a while', async () => {
+    ({ client, world } = clientOf('ws://127.0.0.1:1'));
+    client.start();
+    expect(await phase('waiting')).toMatchObject({ failures: 1 });
+  });
+
+  test('with a host that accepts and is silent is given up', async () => {
+    const connection = await begin({ timeout: 5_000 });
+    await connection.expect('initialize');
+    world.pass(5_000);
+    expect(await phase('waiting')).toMatchObject({ reason: 'The host did not answer initialize within 5 seconds.' });
+    await connection.closed;
+  });
+});
+
+describe('frames', () => {
+  test.each([
+    ['no JSON', 'hello'],
+    ['no object', '[]'],
+    ['binary', Buffer.from('{}')],
+    ['an envelope without a number', '{"jsonrpc":"2.0","method":"action","params":{"channel":"p:/1"}}'],
+    ['an action without anything', '{"jsonrpc":"2.0","method":"action"}'],
+  ])('a frame that is %s ends the connection, and the next one goes on', async (_what, frame) => {
+    const connection = await met();
+    connection.raw(frame);
+    expect(await phase('waiting')).toMatchObject({ reason: 'The host sent something that is no message.' });
+    expect(await connection.closed).toBe(4002);
+    world.next();
+    await (await server.connections.next()).expect('reconnect');
+  });
+
+  test('answers come in any order, also late and unasked for', async () => {
+    const connection = await met();
+    const first = client.request('ping', { channel: 'ahp-root://' });
+    const second = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
+    const [one, other] = [await connection.expect('ping'), await connection.expect('resourceList')];
+    connection.answer({ id: 999 }, 'nobody asked');
+    connection.fail(other, -32008, 'There is no such directory.');
+    connection.answer(one, null);
+    await expect(second).rejects.toThrow(new RpcError(-32008, 'There is no such directory.'));
+    expect(await first).toBeNull();
+  });
+
+  test('a request that is not answered fails in time, and with the connection', async () => {
+    const connection = await met();
+    const slow = client.request('ping', { channel: 'ahp-root://' }, { timeout: 2_000 });
+    await connection.expect('ping');
+    world.pass(2_000);
+    await expect(slow).rejects.toBeInstanceOf(TimeoutError);
+    const lost = client.request('ping', { channel: 'ahp-root://' });
+    await connection.expect('ping');
+    connection.drop();
+    await expect(lost).rejects.toBeInstanceOf(DisconnectedError);
+  });
+
+  test('a request can be given up by whoever asked', async () => {
+    const connection = await met();
+    const stop = new AbortController();
+    const request = client.request('ping', { channel: 'ahp-root://' }, { signal: stop.signal });
+    await connection.expect('ping');
+    stop.abort(new Error('never mind'));
+    await expect(request).rejects.toThrow('never mind');
+  });
+
+  test('a request waits for a connection, but not for ever', async () => {
+    const connection = await begin();
+    const early = client.request('ping', { channel: 'ahp-root://' });
+    const hasty = client.request('ping', { channel: 'ahp-root://' }, { timeout: 1_000 });
+    world.pass(1_000);
+    await expect(hasty).rejects.toBeInstanceOf(DisconnectedError);
+    await connection.meet();
+    connection.answer(await connection.expect('ping'), null);
+    expect(await early).toBeNull();
+  });
+
+  test('requests of the host are answered by handlers, or politely refused', async () => {
+    const connection = await met();
+    client.handle('resourceRead', ({ uri }) => ({ data: String(uri), encoding: 'utf-8' }));
+    client.handle('resourceList', () => {
+      throw new RpcError(-32009, 'That is private.');
+    });
+    const ask = async (id: number, method: string) => {
+      connection.say({ id, method, params: { channel: 'ahp-root://', uri: 'x' } });
+      const { result, error } = await connection.frames.next();
+      return result ?? error;
+    };
+    expect(await ask(1, 'resourceRead')).toEqual({ data: 'x', encoding: 'utf-8' });
+    expect(await ask(2, 'resourceList')).toEqual({ code: -32009, message: 'That is private.' });
+    expect(await ask(3, 'resourceWrite')).toEqual({
+      code: -32601,
+      message: 'This client does not offer resourceWrite.',
+    });
+  });
+});
+
+describe('silence', () => {
+  test('makes the client ask, and an answer calms it', async () => {
+    const connection = await met();
+    world.pass(15_000);
+    connection.answer(await connection.expect('ping'), null);
+    await settled();
+    world.pass(14_000);
+    expect(connection.frames.count).toBe(0);
+    expect(client.connection.value.phase).toBe('ready');
+  });
+
+  test('is broken by anything that the host says', async () => {
+    const connection = await met();
+    world.pass(10_000);
+    const heard = new Promise((resolve) => client.on('root/progress', resolve));
+    connection.notify('root/progress', { progressToken: 'p', progress: 1 });
+    await heard;
+    world.pass(10_000);
+    await settled();
+    const request = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
+    // Nothing was asked before this.
+    connection.answer(await connection.expect('resourceList'), { entries: [] });
+    await request;
+  });
+
+  test('after the question ends the connection', async () => {
+    const connection = await met();
+    world.pass(15_000);
+    await connection.expect('ping');
+    world.pass(10_000);
+    expect(await phase('waiting')).toMatchObject({ reason: 'The host does not answer.' });
+    expect(await connection.closed).toBe(4003);
+  });
+
+  test('a page that wakes up asks at once, or connects at once', async () => {
+    const connection = await met();
+    world.wake();
+    connection.answer(await connection.expect('ping'), null);
+    connection.drop();
+    await phase('waiting');
+    world.wake();
+    await (await server.connections.next()).expect('reconnect');
+  });
+
+  test('without a network it tries rarely, until there is one', async () => {
+    const connection = await met();
+    world.online = false;
+    connection.drop();
+    expect(await phase('waiting')).toMatchObject({ offline: true, until: world.now() + 30_000 });
+    world.online = true;
+    world.wake();
+    await (await server.connections.next()).expect('reconnect');
+  });
+});
+
+describe('coming back', () => {
+  test('a meeting makes the next wait a short one again', async () => {
+    const connection = await begin();
+    await connection.expect('initialize');
+    const next = await returned(connection);
+    await next.meet();
+    await phase('ready');
+    next.drop();
+    expect(await phase('waiting')).toMatchObject({ failures: 1, until: world.now() + 375 });
+  });
+
+  test('a replay goes on where the client was, and does nothing twice', async () => {
+    const connection = await met();
+    const session = client.open('session', URI);
+    await connection.show(SESSION, 5);
+    connection.act(URI, 6, { type: 'session/titleChanged', title: 'six' });
+    await until(session.view, ({ state }) => state?.title === 'six');
+    const next = await returned(connection);
+    expect(session.view.value.status).toBe('away');
+    const wish = await next.expect('reconnect');
+    expect(wish.params).toMatchObject({ clientId: 'c', lastSeenServerSeq: 6, subscriptions: ['ahp-root://', URI] });
+    const directory = { type: 'session/workingDirectorySet', directory: 'a' } as const;
+    const actions = [
+      { channel: URI, serverSeq: 6, action: { type: 'session/titleChanged', title: 'again' } },
+      { channel: URI, serverSeq: 7, action: directory },
+    ];
+    next.answer(wish, { type: 'replay', actions, missing: [] });
+    await phase('ready');
+    expect(session.view.value).toMatchObject({ status: 'live', state: { title: 'six', workingDirectories: ['a'] } });
+  });
+
+  test('snapshots take the place of states, and what has none is gone', async () => {
+    const connection = await met();
+    const [kept, gone] = [client.open('session', URI), client.open('session', 'p:/2')];
+    await connection.show(SESSION, 5);
+    await connection.show(SESSION, 5);
+    await until(gone.view, ({ status }) => status === 'live');
+    const next = await returned(connection);
+    const wish = await next.expect('reconnect');
+    const root = { resource: 'ahp-root://', state: { agents: [] }, fromSeq: 90 };
+    const snapshots = [root, { resource: URI, state: { ...SESSION, title: 'new' }, fromSeq: 90 }];
+    next.answer(wish, { type: 'snapshot', snapshots });
+    await phase('ready');
+    expect(kept.view.value).toMatchObject({ status: 'live', state: { title: 'new' } });
+    expect(gone.view.value).toMatchObject({ status: 'gone', error: expect.any(GoneError) });
+    await expect(gone.dispatch({ type: 'session/titleChanged', title: 'x' })).rejects.toBeInstanceOf(GoneError);
+  });
+
+  test('to a host that has forgotten the client, it introduces itself on the same connection', async () => {
+    const connection = await met();
+    const session = client.open('session', URI);
+    await connection.show(SESSION, 5);
+    await until(session.view, ({ status }) => status === 'live');
+    const next = await returned(connection);
+    next.fail(await next.expect('reconnect'), -32008, 'unknown client');
+    await next.meet(0);
+    await next.show({ ...SESSION, title: 'restored' }, 0);
+    await until(session.view, ({ state }) => state?.title === 'restored');
+  });
+
+  test('a wish without an answer is sent again with its number, once', async () => {
+    const connection = await met();
+    const session = client.open('session', URI);
+    await connection.show(SESSION, 5);
+    await until(session.view, ({ status }) => status === 'live');
+    const action = { type: 'session/titleChanged', title: 'mine' } as const;
+    const answer = session.dispatch(action);
+    expect(session.view.value).toMatchObject({ pending: 1, state: { title: 'mine' } });
+    expect((await connection.expect('dispatchAction')).params).toEqual({ channel: URI, clientSeq: 1, action });
+    const next = await returned(connection);
+    next.answer(await next.expect('reconnect'), { type: 'replay', actions: [], missing: [] });
+    expect((await next.expect('dispatchAction')).params).toEqual({ channel: URI, clientSeq: 1, action });
+    next.act(URI, 6, action, { origin: { clientId: 'c', clientSeq: 1 } });
+    expect((await answer).serverSeq).toBe(6);
+    expect(next.frames.count).toBe(0);
+    expect(session.view.value.pending).toBe(0);
+  });
+
+  test('a wish whose echo is in the replay is not sent again', async () => {
+    const connection = await met();
+    const session = client.open('session', URI);
+    await connection.show(SESSION, 5);
+    await until(session.view, ({ status }) => status === 'live');
+    const action = { type: 'session/titleChanged', title: 'mine' } as const;
+    const answer = session.dispatch(action);
+    await connection.expect('dispatchAction');
+    const next = await returned(connection);
+    const echo = { channel: URI, serverSeq: 6, action, origin: { clientId: 'c', clientSeq: 1 } };
+    next.answer(await next.expect('reconnect'), { type: 'replay', actions: [echo], missing: [] });
+    await answer;
+    const ping = client.request('ping', { channel: 'ahp-root://' });
+    // The very next thing that the host hears.
+    next.answer(await next.expect('ping'), null);
+    await ping;
+  });
+});
+
+test('a wish that is refused is undone, and the reason is told', async () => {
+  const connection = await met();
+  const session = client.open('session', URI);
+  await connection.show(SESSION, 5);
+  await until(session.view, ({ status }) => status === 'live');
+  const told: string[] = [];
+  client.onRejected((error) => told.push(error.message));
+  const action = { type: 'session/titleChanged', title: '' } as const;
+  const answer = session.dispatch(action);
+  expect(session.view.value.state?.title).toBe('');
+  connection.act(URI, 6, action, { origin: { clientId: 'c', clientSeq: 1 }, rejectionReason: 'A title has a letter.' });
+  await expect(answer).rejects.toEqual(new RejectedError(URI, action, 'A title has a letter.'));
+  expect(told).toEqual(['A title has a letter.']);
+  expect(session.view.value).toMatchObject({ pending: 0, state: { title: 'old' } });
+});
+
+test('a channel is subscribed to once, and let go some time after the last one who holds it', async () => {
+  const connection = await met({ quiet: 60_000 });
+  const [one, other] = [client.open('session', URI), client.open('session', URI)];
+  await connection.show(SESSION, 5);
+  await until(one.view, ({ status }) => status === 'live');
+  one.close();
+  one.close();
+  world.pass(10_000);
+  other.close();
+  world.pass(9_000);
+  const again = client.open('session', URI);
+  expect(again.view.value.status).toBe('live');
+  again.close();
+  world.pass(10_000);
+  expect((await connection.expect('unsubscribe')).params).toEqual({ channel: URI });
+});
+
+test('a channel with an open wish is kept until the answer', async () => {
+  const connection = await met();
+  const session = client.open('session', URI);
+  await connection.show(SESSION, 5);
+  await until(session.view, ({ status }) => status === 'live');
+  const action = { type: 'session/titleChanged', title: 'last words' } as const;
+  const answer = session.dispatch(action);
+  session.close();
+  world.pass(10_000);
+  await connection.expect('dispatchAction');
+  connection.act(URI, 6, action, { origin: { clientId: 'c', clientSeq: 1 } });
+  await answer;
+  await connection.expect('unsubscribe');
+});
+
+test('an unknown channel says so, and can be asked for again', async () => {
+  const connection = await met();
+  const session = client.open('session', URI);
+  connection.fail(await connection.expect('subscribe'), -32001, 'There is no such session.');
+  const view = await until(session.view, ({ status }) => status === 'gone');
+  expect(view.error?.message).toBe('There is no such session.');
+  client.open('session', URI);
+  await connection.show(SESSION, 5);
+  await until(session.view, ({ status }) => status === 'live');
+});
+
+describe('a host that does not show a channel', () => {
+  test('in time is asked again, later each time, and what was wished waits', async () => {
+    const connection = await met({ timeout: 5_000, quiet: 1_000_000 });
+    const session = client.open('session', URI);
+    const answer = session.dispatch({ type: 'session/titleChanged', title: 'patience' });
+    for (const wait of [375, 750]) {
+      await connection.expect('subscribe');
+      world.pass(5_000);
+      const view = await until(session.view, ({ error }) => error !== undefined);
+      expect(view).toMatchObject({ status: 'loading', pending: 1 });
+      expect(view.error?.message).toBe('The host did not answer subscribe within 5 seconds.');
+      await settled();
+      world.pass(wait - 1);
+      expect(connection.frames.count).toBe(0);
+      world.pass(1);
+    }
+    await connection.show(SESSION, 5);
+    const view = await until(session.view, ({ status }) => status === 'live');
+    expect(view).toMatchObject({ state: { title: 'patience' }, pending: 1 });
+    expect(view.error).toBeUndefined();
+    const { params } = await connection.expect('dispatchAction');
+    connection.act(URI, 6, params.action, { origin: { clientId: 'c', clientSeq: params.clientSeq } });
+    await answer;
+  });
+
+  test('for a reason of its own is asked at once when a person wants it', async () => {
+    const connection = await met();
+    const session = client.open('session', URI);
+    connection.fail(await connection.expect('subscribe'), -32603, 'The disk is full.');
+    const view = await until(session.view, ({ error }) => error !== undefined);
+    expect([view.status, view.error?.message]).toEqual(['loading', 'The disk is full.']);
+    client.retry();
+    expect((await until(session.view, ({ error }) => error === undefined)).status).toBe('loading');
+    await connection.expect('ping');
+    await connection.show(SESSION, 5);
+    await until(session.view, ({ status }) => status === 'live');
+  });
+
+  test('is not asked any more when nobody wants it, or there is another connection', async () => {
+    let connection = await met({ linger: 100 });
+    client.open('session', URI).close();
+    const other = client.open('session', 'p:/2');
+    for (let asked = 0; asked < 2; asked++)
+      connection.fail(await connection.expect('subscribe'), -32603, 'The disk is full.');
+    await until(other.view, ({ error }) => error !== undefined);
+    world.pass(100);
+    await connection.expect('unsubscribe');
+    connection = await returned(connection);
+    connection.answer(await connection.expect('reconnect'), { type: 'replay', actions: [], missing: [] });
+    expect((await connection.show(SESSION, 5)).params.channel).toBe('p:/2');
+    await until(other.view, ({ status }) => status === 'live');
+    world.pass(1_000);
+    expect(connection.frames.count).toBe(0);
+  });
+});
+
+test('an action that cannot be followed makes the client ask for the state anew', async () => {
+  const connection = await met();
+  const session = client.open('session', URI);
+  const chats = [{ resource: 'ahp-chat:/c', title: 'c', status: 1, modifiedAt: '2026' }];
+  await connection.show({ ...SESSION, chats }, 5);
+  await until(session.view, ({ status }) => status === 'live');
+  const action = { type: 'session/chatAdded' } as unknown as Action;
+  connection.act(URI, 6, action);
+  connection.act(URI, 7, { type: 'session/titleChanged', title: 'not for an old state' });
+  await connection.show({ ...SESSION, title: 'whole again' }, 7);
+  await until(session.view, ({ state }) => state?.title === 'whole again');
+  connection.act(URI, 8, { type: 'session/titleChanged', title: 'goes on' });
+  await until(session.view, ({ state }) => state?.title === 'goes on');
+});

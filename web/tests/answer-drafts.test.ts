@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import type { Answer, ChatInputRequest, Question } from '../src/ahp/index.ts';
+import { NOTHING } from '../src/tools/question-answers.ts';
+import { Drafts } from '../src/tools/questions/answer-drafts.svelte.ts';
+
+const question: Question = { kind: 'text', id: 'q', message: '?' };
+const choice: Question = { kind: 'single-select', id: 'c', message: '?', options: [], allowFreeformInput: true };
+const request: ChatInputRequest = { id: 'r', questions: [question, choice] };
+const theirs: Answer = { state: 'draft', value: { kind: 'text', value: 'theirs' } };
+const settled = () => new Promise((resolve) => setTimeout(resolve));
+
+test("what the host has taken is the host's, and then the others' changes are seen", async () => {
+  const drafts = new Drafts();
+  const told: unknown[] = [];
+  drafts.set(question, { ...NOTHING, text: 'mine' }, async (answer) => told.push(answer) > 0);
+  expect(drafts.entry({ ...request, answers: { q: theirs } }, question).text).toBe('mine');
+  await settled();
+  expect(told).toEqual([{ state: 'draft', value: { kind: 'text', value: 'mine' } }]);
+  expect(drafts.entry({ ...request, answers: { q: theirs } }, question).text).toBe('theirs');
+  expect(drafts.words).toBe('');
+});
+
+test('what the host refuses stays with whoever typed it', async () => {
+  const drafts = new Drafts();
+  drafts.set(question, { ...NOTHING, text: 'mine' }, async () => false);
+  await settled();
+  expect(drafts.entry(request, question).text).toBe('mine');
+  expect(drafts.words).toBe('mine');
+  drafts.clear();
+  expect(drafts.words).toBe('');
+});
+
+test("a space at the end is not taken from under somebody's fingers", async () => {
+  const drafts = new Drafts();
+  drafts.set(choice, { ...NOTHING, text: 'own ' }, async () => true);
+  await settled();
+  expect(drafts.entry(request, choice).text).toBe('own ');
+  expect(drafts.words).toBe('');
+});
+
+test('what is no answer yet is told to nobody', async () => {
+  const drafts = new Drafts();
+  const number: Question = { kind: 'integer', id: 'n', message: '?' };
+  let isTold = false;
+  drafts.set(number, { ...NOTHING, text: '2.x' }, async () => {
+    isTold = true;
+    return true;
+  });
+  await settled();
+  expect(isTold).toBe(false);
+  expect(drafts.entry(request, number).text).toBe('2.x');
+});

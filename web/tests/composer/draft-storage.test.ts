@@ -1,0 +1,63 @@
+/** What survives a reload. */
+
+import { expect, test } from 'vitest';
+import type { Attachment, ChatState } from '../../src/ahp/index.ts';
+import { keep, kept, restored } from '../../src/composer/draft-storage.ts';
+
+class Shelf {
+  readonly all = new Map<string, string>();
+  getItem = (key: string) => this.all.get(key) ?? null;
+  setItem = (key: string, value: string) => void this.all.set(key, value);
+  removeItem = (key: string) => void this.all.delete(key);
+}
+
+const named: Attachment = { type: 'resource', label: 'a', uri: 'ahp-content:/1' };
+const embedded: Attachment = { type: 'embeddedResource', label: 'b', data: 'QQ==', contentType: 'text/plain' };
+const user = { kind: 'user' } as const;
+const chat: ChatState = { resource: 'c', title: '', status: 1, modifiedAt: '', turns: [] };
+
+test('what is kept comes back, without contents that no shelf holds', () => {
+  const shelf = new Shelf();
+  keep(shelf, 'c', { typed: { text: 'mine', attachments: [named, embedded] } });
+  expect(kept(shelf, 'c')).toEqual({ typed: { text: 'mine', attachments: [named] }, sent: [] });
+  expect(kept(shelf, 'other')).toEqual({});
+  keep(shelf, 'c', {});
+  expect(shelf.all.size).toBe(0);
+});
+
+test('a shelf that fails or holds nonsense is an empty one', () => {
+  const full = {
+    ...new Shelf(),
+    setItem: () => {
+      throw new Error('full');
+    },
+  };
+  expect(() => keep(full, 'c', { typed: { text: 'a', attachments: [] } })).not.toThrow();
+  for (const nonsense of ['{', 'null', '{"typed":1,"sent":[null,{"text":2}]}']) {
+    const shelf = new Shelf();
+    shelf.setItem('hostler.unsaved.c', nonsense);
+    expect(restored(kept(shelf, 'c'), chat)).toBeUndefined();
+  }
+});
+
+test('a message that never arrived is in the field again, above what was typed since', () => {
+  const sent = [{ text: 'lost', attachments: [] }];
+  expect(restored({ sent, typed: { text: 'next', attachments: [named] } }, chat)).toEqual({
+    text: 'lost\n\nnext',
+    attachments: [named],
+  });
+});
+
+test('a message that arrived, in whatever form, is not said twice', () => {
+  const sent = [{ text: 'hello', attachments: [] }];
+  const message = { text: 'hello', origin: user };
+  const turn = { id: '1', message, responseParts: [], state: 'complete' as const };
+  const states: Partial<ChatState>[] = [
+    { turns: [turn] },
+    { activeTurn: { id: '1', startedAt: '', message, responseParts: [] } },
+    { queuedMessages: [{ id: '1', message }] },
+    { steeringMessage: { id: '1', message } },
+  ];
+  for (const state of states) expect(restored({ sent }, { ...chat, ...state })).toBeUndefined();
+  expect(restored({ sent }, chat)?.text).toBe('hello');
+});

@@ -1,0 +1,80 @@
+/** What is asked before a session begins. */
+
+import { expect, test } from 'vitest';
+import type { ConfigProperty, ConfigSchema } from '../src/ahp/index.ts';
+import { chosenValue, fieldsOf } from '../src/sessions/config-fields.ts';
+import { firstWords } from '../src/sessions/create-session.ts';
+
+function schema(properties: Record<string, Partial<ConfigProperty>>): ConfigSchema {
+  const whole = Object.entries(properties).map(([name, property]) => [
+    name,
+    { type: 'string', title: name, ...property },
+  ]);
+  return { type: 'object', properties: Object.fromEntries(whole) };
+}
+
+const names = (fields: readonly { name: string }[]) => fields.map(({ name }) => name);
+
+test('model, permissions and effort come first; what says the same twice is asked once', () => {
+  const { main, more } = fieldsOf(
+    schema({
+      autoApprove: { enum: ['a', 'b'] },
+      effort: { enum: ['low', 'high'] },
+      limitDollars: { type: 'number' },
+      mode: { enum: ['a', 'b'] },
+      model: { enum: ['x'], enumDynamic: true },
+      permissionMode: { enum: ['default', 'plan'], enumLabels: ['Ask first'], default: 'default' },
+    }),
+    { permissionMode: 'plan' },
+  );
+  expect(names(main)).toEqual(['model', 'permissionMode', 'effort']);
+  expect(names(more)).toEqual(['limitDollars']);
+  expect(main[1]).toMatchObject({
+    value: 'plan',
+    options: [
+      { value: 'default', label: 'Ask first' },
+      { value: 'plan', label: 'plan' },
+    ],
+  });
+});
+
+test('a host without permission modes is asked for its mode', () => {
+  const { main, more } = fieldsOf(schema({ mode: { enum: ['a', 'b'] }, autoApprove: { enum: ['a', 'b'] } }), {});
+  expect(names(main)).toEqual(['mode']);
+  expect(names(more)).toEqual(['autoApprove']);
+});
+
+test('what cannot be chosen is not asked', () => {
+  const { main, more } = fieldsOf(
+    schema({
+      branch: { readOnly: true },
+      isolation: { enum: ['folder'] },
+      tools: { type: 'array' },
+      newer: { type: 'duration' },
+      note: {},
+      quiet: { type: 'boolean' },
+    }),
+    {},
+  );
+  expect(names(main)).toEqual([]);
+  expect(more.map(({ name, kind }) => `${name}: ${kind}`)).toEqual(['note: text', 'quiet: switch']);
+});
+
+test('what is typed becomes what the schema wants, or nothing', () => {
+  const { more } = fieldsOf(
+    schema({ limit: { type: 'number' }, level: { type: 'number', enum: [1, 2] }, note: {} }),
+    {},
+  );
+  const [limit, level, note] = more;
+  if (!limit || !level || !note) throw new Error('a field is missing');
+  expect(chosenValue(limit, ' 2.5 ')).toBe(2.5);
+  expect(chosenValue(limit, 'much')).toBeUndefined();
+  expect(chosenValue(level, '2')).toBe(2);
+  expect(chosenValue(note, '')).toBeUndefined();
+  expect(chosenValue(note, 'words')).toBe('words');
+});
+
+test('the first message names the model that was chosen', () => {
+  expect(firstWords('hello', { model: 'x', effort: 'low' })).toEqual({ text: 'hello', model: { id: 'x' } });
+  expect(firstWords('hello', {})).toEqual({ text: 'hello' });
+});

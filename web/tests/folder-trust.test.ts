@@ -1,0 +1,95 @@
+/** Workspace trust, in words. */
+
+import { expect, test } from 'vitest';
+import type { ChatInputRequest, ConfigurationItem, TrustReport } from '../src/ahp/index.ts';
+import { trustOf } from '../src/chat/host-metadata.ts';
+import { isTrust } from '../src/tools/question-answers.ts';
+import { decisionOf, groupsOf, isRestricted, sentenceOf } from '../src/trust/folder-trust.ts';
+
+function item(kind: string, name: string, more: Partial<ConfigurationItem> = {}): ConfigurationItem {
+  return { kind, name, source: '.claude/settings.json', hash: name, ...more };
+}
+
+function report(state: string, items: readonly ConfigurationItem[], more: Partial<TrustReport> = {}): TrustReport {
+  return { directory: '/src/app', state, configuration: { fingerprint: 'f', items }, ...more };
+}
+
+test('what a folder brings is grouped by kind, and unknown kinds are shown too', () => {
+  const groups = groupsOf(
+    report('undecided', [
+      item('hook', 'Stop: ./a', { blocked: 'Not supported.' }),
+      item('environment', 'A=1'),
+      item('hook', 'Stop: ./b'),
+      item('toString', 'x'),
+    ]),
+  );
+  expect(groups.map(({ title, items }) => [title, items.map(({ name }) => name)])).toEqual([
+    ['Hooks', ['Stop: ./a', 'Stop: ./b']],
+    ['Environment variables', ['A=1']],
+    ['toString', ['x']],
+  ]);
+  expect(groups[0]?.items[0]).toMatchObject({ blocked: 'Not supported.', change: undefined });
+});
+
+test('a difference marks what is new, changed and gone', () => {
+  const [added, changed, removed, same] = ['new', 'edited', 'gone', 'same'].map((name) => item('hook', name)) as [
+    ConfigurationItem,
+    ConfigurationItem,
+    ConfigurationItem,
+    ConfigurationItem,
+  ];
+  const difference = { added: [added], changed: [changed], removed: [removed] };
+  const [group] = groupsOf(report('changed', [same, added, changed], { difference }));
+  expect(group?.items.map(({ name, change }) => [name, change])).toEqual([
+    ['same', undefined],
+    ['new', 'added'],
+    ['edited', 'changed'],
+    ['gone', 'removed'],
+  ]);
+});
+
+test('nothing that a folder brings hides or turns the text around', () => {
+  const [group] = groupsOf(
+    report('undecided', [item('hook\u202e', 'a\u202eb', { source: 'c\u200bd', blocked: 'e\u2066f' })]),
+  );
+  expect(group).toEqual({
+    title: 'hook⟨U+202E⟩',
+    items: [{ name: 'a⟨U+202E⟩b', source: 'c⟨U+200B⟩d', blocked: 'e⟨U+2066⟩f', change: undefined }],
+  });
+});
+
+test('only a folder that is trusted or brings nothing is not restricted', () => {
+  for (const state of ['undecided', 'changed', 'restricted', 'refused', 'something new'])
+    expect(isRestricted(state)).toBe(true);
+  for (const state of ['trusted', 'empty']) expect(isRestricted(state)).toBe(false);
+  expect(sentenceOf(report('refused', [], { reason: 'settings.json is not JSON' }))).toContain(
+    'settings.json is not JSON',
+  );
+  expect(sentenceOf(report('trusted', [], { trustedBy: 'parent', inheritedFrom: '/src/app' }))).toBe(
+    'Trusted through /src/app.',
+  );
+  expect(sentenceOf(report('something new', []))).toContain('ignored');
+  const folder = { path: '/src/app/a', items: [] };
+  expect(decisionOf({ ...folder, decision: 'restrict' })).toBe('Not trusted');
+  expect(decisionOf({ ...folder, decision: 'trust', inheritedFrom: '/src/app' })).toBe('Trusted through /src/app');
+});
+
+test('the host tells the trust of a session, or does not', () => {
+  const trust = { state: 'changed', directory: '/src/app', items: 3 };
+  expect(trustOf({ hostler: { trust } })).toEqual({ state: 'changed', directory: '/src/app' });
+  for (const meta of [undefined, {}, { hostler: { trust: 'yes' } }, { hostler: { trust: { state: 'trusted' } } }])
+    expect(trustOf(meta)).toBeUndefined();
+});
+
+test('the question about a folder is told from others', () => {
+  const request = (id: string, ...options: string[]): ChatInputRequest => ({
+    id: 'r',
+    questions: [
+      { kind: 'single-select', id, message: 'Trust?', options: options.map((label) => ({ id: label, label })) },
+    ],
+  });
+  expect(isTrust(request('folder', 'trust', 'trust-subfolders', 'restrict'))).toBe(true);
+  expect(isTrust(request('folder', 'red', 'blue'))).toBe(false);
+  expect(isTrust(request('0', 'trust', 'restrict'))).toBe(false);
+  expect(isTrust({ id: 'r' })).toBe(false);
+});

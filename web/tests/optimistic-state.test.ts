@@ -1,0 +1,168 @@
+/** Random lives of a client against the simplest host that keeps the protocol's promises. */
+
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { Client } from '../src/ahp/client.ts';
+import { LostError, RejectedError } from '../src/ahp/errors.ts';
+import { reduceSession } from '../src/ahp/reducers/index.ts';
+import type { Action } from '../src/ahp/types/index.ts';
+import { settled, World } from './support/fake-environment.ts';
+import { ModelHost, SESSION } from './support/model-host.ts';
+
+/** Actions whose order and number can be seen in the state. */
+const action: fc.Arbitrary<Action> = fc.oneof(
+  fc.record({ type: fc.constant('session/titleChanged' as const), title: fc.string({ maxLength: 3 }) }),
+  fc.record({ type: fc.constant('session/isReadChanged' as const), isRead: fc.boolean() }),
+  fc.record({
+    type: fc.constantFrom('session/workingDirectorySet' as const, 'session/workingDirectoryRemoved' as const),
+    directory: fc.constantFrom('a', 'b', 'c'),
+  }),
+);
+
+type Step =
+  | { step: 'wish' | 'happen'; action: Action }
+  | { step: 'read' | 'deliver'; times: number }
+  | { step: 'cut'; replays: boolean; forgets: boolean }
+  | { step: 'return' }
+  | { step: 'rejects'; rejects: boolean };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 5, arbitrary: fc.record({ step: fc.constant('wish' as const), action }) },
+  { weight: 3, arbitrary: fc.record({ step: fc.constant('happen' as const), action }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      step: fc.constantFrom('read' as const, 'deliver' as const),
+      times: fc.integer({ min: 1, max: 4 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ step: fc.constant('cut' as const), replays: fc.boolean(), forgets: fc.boolean() }),
+  },
+  { weight: 3, arbitrary: fc.record({ step: fc.constant('return' as const) }) },
+  { weight: 1, arbitrary: fc.record({ step: fc.constant('rejects' as const), rejects: fc.boolean() }) },
+);
+
+class Life {
+  readonly host = new ModelHost();
+  readonly world = new World(() => this.host.connect());
+  readonly client = new Client({ url: () => 'memory:', environment: this.world, clientId: 'c' });
+  readonly session = this.client.open('session', SESSION);
+  /** What became of each wish. */
+  readonly fates = new Map<number, 'taken' | 'rejected' | 'lost' | 'waits'>();
+  #wishes = 0;
+
+  async play(next: Step): Promise<void> {
+    switch (next.step) {
+      case 'wish':
+        this.#wish(next.action);
+        break;
+      case 'happen':
+        this.host.happen(next.action);
+        break;
+      case 'read':
+        for (let time = 0; time < next.times; time++) this.host.read();
+        break;
+      case 'deliver':
+        for (let time = 0; time < next.times; time++) this.host.cable?.deliver();
+        break;
+      case 'cut':
+        this.host.replays = next.replays;
+        this.host.forgets = next.forgets;
+        this.host.cable?.cut();
+        break;
+      case 'return':
+        if (this.client.connection.value.phase === 'waiting') this.world.next();
+        break;
+      case 'rejects':
+        this.host.rejects = next.rejects;
+        break;
+    }
+    await settled();
+  }
+
+  /** Nothing is lost any more, until nothing is left to be said. */
+  async rest(): Promise<void> {
+    for (let quiet = 0; quiet < 3; ) {
+      const moved = this.host.read() || (this.host.cable?.deliver() ?? false);
+      await settled();
+      if (moved) quiet = 0;
+      else quiet += 1;
+      if (!moved && this.client.connection.value.phase === 'waiting') {
+        this.world.next();
+        quiet = 0;
+      }
+    }
+  }
+
+  #wish(wished: Action): void {
+    this.#wishes += 1;
+    const number = this.#wishes;
+    this.fates.set(number, 'waits');
+    this.session.dispatch(wished).then(
+      () => this.fates.set(number, 'taken'),
+      (error) => {
+        // Whoever is stopped with open wishes says so too; a life that ends well has none.
+        const fate = error instanceof RejectedError ? 'rejected' : error instanceof LostError ? 'lost' : 'waits';
+        this.fates.set(number, fate);
+      },
+    );
+  }
+}
+
+/** Lives that once went wrong: the host forgets the client and gets to know it again by an answer that is lost. */
+const read: Step = { step: 'read', times: 1 };
+const deliver: Step = { step: 'deliver', times: 1 };
+const live: Step[] = [read, deliver, read, read, deliver];
+const wish: Step = { step: 'wish', action: { type: 'session/workingDirectorySet', directory: 'a' } };
+const forgotten: Step[] = [{ step: 'cut', replays: false, forgets: true }, { step: 'return' }, read, deliver, read];
+const examples: [Step[]][] = [
+  [[...live, wish, read, ...forgotten, { step: 'cut', replays: false, forgets: false }]],
+  [[...live, wish, read, ...forgotten, deliver, { step: 'cut', replays: true, forgets: false }]],
+];
+
+test('whatever is lost on the way, the client agrees with the host and every wish has one effect', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
+      const life = new Life();
+      life.client.start();
+      await settled();
+      for (const next of steps) await life.play(next);
+      await life.rest();
+      const { state, pending, status } = life.session.view.value;
+      expect({ status, pending, state }).toEqual({ status: 'live', pending: 0, state: life.host.state });
+      for (const [number, fate] of life.fates) {
+        const effects = life.host.effects.get(`c ${number}`) ?? 0;
+        if (fate === 'lost') expect(effects).toBeLessThanOrEqual(1);
+        else expect([number, fate, effects]).toEqual([number, fate, fate === 'taken' ? 1 : 0]);
+      }
+      expect([...life.fates.values()]).not.toContain('waits');
+      const order = life.host.log.flatMap(({ origin }) => origin?.clientSeq ?? []);
+      expect(order).toEqual(order.toSorted((one, other) => one - other));
+      life.client.stop();
+    }),
+    { numRuns: 1000, examples },
+  );
+});
+
+test('what is shown is the confirmed state with all open wishes granted, in order', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(action, { maxLength: 8, size: 'max' }),
+      fc.array(action, { maxLength: 8, size: 'max' }),
+      async (wishes, events) => {
+        const life = new Life();
+        life.client.start();
+        await life.rest();
+        for (const wish of wishes) await life.play({ step: 'wish', action: wish });
+        for (const event of events) await life.play({ step: 'happen', action: event });
+        // The host has read none of the wishes; the client has heard of all events.
+        await life.play({ step: 'deliver', times: events.length });
+        expect(life.session.view.value.state).toEqual(wishes.reduce(reduceSession, life.host.state));
+        life.client.stop();
+      },
+    ),
+    { numRuns: 100 },
+  );
+});

@@ -1,0 +1,58 @@
+/** The palette, the door and addresses. */
+
+import { expect, test } from 'vitest';
+import type { SessionSummary } from '../src/ahp/index.ts';
+import { type Entry, entriesFor } from '../src/app/command-palette.ts';
+import { format, parse, type Route } from '../src/app/route.ts';
+import { codeOf } from '../src/app/sign-in.ts';
+
+function session(title: string, status: number): SessionSummary {
+  return { resource: `p:/${title}`, provider: 'p', title, status, createdAt: '2026', modifiedAt: '2026' };
+}
+
+const sessions = [session('Mend the gate', 33), session('Feed plan', 56), session('Old plan', 97)];
+const opened: string[] = [];
+const action = (label: string): Entry => ({ key: label, label, icon: 'add', run: () => undefined });
+
+function offered(text: string): string[] {
+  return entriesFor(text, sessions, [action('New session'), action('Plan nothing')], ({ title }) => {
+    opened.push(title);
+  }).map(({ label }) => label);
+}
+
+test('the palette offers what waits first, then the others, then what can be done', () => {
+  expect(offered('')).toEqual(['Feed plan', 'Mend the gate', 'New session', 'Plan nothing']);
+});
+
+test('what was typed is looked for in actions and sessions, but not in archived ones', () => {
+  expect(offered('PLAN')).toEqual(['Plan nothing', 'Feed plan']);
+  expect(offered('nowhere')).toEqual([]);
+});
+
+test('a session of the palette is opened', () => {
+  entriesFor('gate', sessions, [], ({ title }) => opened.push(title))[0]?.run();
+  expect(opened).toEqual(['Mend the gate']);
+});
+
+test('a whole link or only its code leads in, and nothing else does', () => {
+  expect(codeOf(' http://127.0.0.1:8137/session/x#link=Ab-9_z ')).toBe('Ab-9_z');
+  expect(codeOf('Ab-9_z')).toBe('Ab-9_z');
+  expect(codeOf('')).toBeUndefined();
+  expect(codeOf('http://127.0.0.1:8137/')).toBeUndefined();
+});
+
+test('every place has an address that leads back to it', () => {
+  const routes: Route[] = [
+    { view: 'home' },
+    { view: 'new' },
+    { view: 'new', directory: 'file:///home/ann/my%20books' },
+    { view: 'search', query: 'hay & "oats" after:7d' },
+    { view: 'session', session: 'claude:/1f0c' },
+    { view: 'session', session: 'claude:/1f0c', chat: 'ahp-chat://default/x', turn: 'a b' },
+  ];
+  for (const route of routes) {
+    const { pathname, search } = new URL(format(route), 'http://host');
+    expect(parse(pathname, search)).toEqual(route);
+  }
+  expect(parse('/session/%E0%A4%A', '')).toEqual({ view: 'home' });
+});

@@ -1,0 +1,96 @@
+/** What somebody is told who does not look, and while the host is away. */
+
+import { expect, test } from 'vitest';
+import type { SessionSummary } from '../src/ahp/index.ts';
+import { absence, update } from '../src/app/connection-status.ts';
+import { holds, knownOf, newsOf, refusesPages, tabTitle } from '../src/app/session-notifications.ts';
+
+const IDLE = 1;
+const FAILED = 2;
+const WORKING = 8;
+const WAITING = 24;
+const ARCHIVED = 64;
+
+function session(title: string, status: number): SessionSummary {
+  return { resource: `p:/${title}`, provider: 'p', title, status, createdAt: '2026', modifiedAt: '2026' };
+}
+
+function news(before: number, after: number): string | undefined {
+  return newsOf(knownOf([session('one', before)]), [session('one', after)])[0]?.kind;
+}
+
+test('a session that begins to wait, fails or is done is news, once', () => {
+  expect(news(WORKING, WAITING)).toBe('waiting');
+  expect(news(IDLE, WAITING)).toBe('waiting');
+  expect(news(WAITING, WAITING)).toBeUndefined();
+  expect(news(WORKING, FAILED)).toBe('failed');
+  expect(news(WORKING, IDLE)).toBe('finished');
+  expect(news(WORKING, IDLE | 32)).toBe('finished');
+  expect(news(FAILED, IDLE)).toBeUndefined();
+  expect(news(WAITING, WORKING)).toBeUndefined();
+});
+
+test('neither what was never seen before nor what is archived is news', () => {
+  expect(newsOf(new Map(), [session('one', WAITING)])).toEqual([]);
+  expect(news(WORKING, WAITING | ARCHIVED)).toBeUndefined();
+});
+
+test('a notification holds as long as it is true', () => {
+  expect(holds('waiting', 'inputNeeded')).toBe(true);
+  expect(holds('waiting', 'inProgress')).toBe(false);
+  expect(holds('finished', 'idle')).toBe(true);
+  expect(holds('failed', undefined)).toBe(false);
+});
+
+test('the title of the tab counts what waits', () => {
+  expect(tabTitle(2, 'Mend the gate')).toBe('(2) Mend the gate · Hostler');
+  expect(tabTitle(0, undefined)).toBe('Hostler');
+});
+
+test('a short absence is not worth a word; a longer one says what happens next', () => {
+  const waiting = { phase: 'waiting', failures: 1, until: 10_000, reason: '', offline: false } as const;
+  expect(absence(waiting, 5_000, 6_000)).toBeUndefined();
+  expect(absence({ phase: 'ready' }, 0, 60_000)).toBeUndefined();
+  expect(absence(waiting, 5_000, 7_100)).toEqual({
+    kind: 'away',
+    text: 'The host is away.',
+    hint: 'Trying again in 3 s.',
+  });
+  expect(absence({ phase: 'connecting', failures: 9 }, 0, 3_725_000)).toEqual({
+    kind: 'away',
+    text: 'The host is away for 1 h 2 min.',
+    hint: 'Trying now…',
+  });
+  expect(absence({ ...waiting, offline: true }, 0, 9_900)?.kind).toBe('offline');
+  expect(absence({ phase: 'refused', reason: 'It speaks 2.0.' }, 0, 1)?.hint).toContain('It speaks 2.0.');
+});
+
+test('a host that comes back with another version has another page', () => {
+  expect(update(undefined, '1.2.0')).toBeUndefined();
+  expect(update('1.2.0', undefined)).toBeUndefined();
+  expect(update('1.2.0', '1.2.0')).toBeUndefined();
+  expect(update('1.2.0', '1.3.0')).toMatchObject({ kind: 'updated', text: 'The host was updated to 1.3.0.' });
+});
+
+test('a browser that leaves notifications to workers is found out without showing one', () => {
+  const made: string[] = [];
+  class Phone {
+    static permission = 'default';
+    constructor() {
+      throw new TypeError('Illegal constructor.');
+    }
+  }
+  class Desk {
+    static permission = 'default';
+    constructor(title: string) {
+      made.push(title);
+    }
+  }
+  const refuses = (browser: unknown) => refusesPages(browser as typeof Notification);
+  expect([refuses(Phone), refuses(Desk)]).toEqual([true, false]);
+  expect(made).toEqual(['']);
+  // Where they are allowed it would be seen.
+  Desk.permission = 'granted';
+  expect(refuses(Desk)).toBe(false);
+  expect(made).toEqual(['']);
+});

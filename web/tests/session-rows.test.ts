@@ -1,0 +1,157 @@
+/** The list of sessions, what is looked for, and folders: everything that needs no browser. */
+
+import { expect, test } from 'vitest';
+import type { SessionSummary } from '../src/ahp/index.ts';
+import { completions, parent, shown, typedPath, uriOf } from '../src/sessions/folder-paths.ts';
+import { offsetsOf, scrollTo, seen } from '../src/sessions/list-window.ts';
+import { marked, readQuery, withFilter } from '../src/sessions/search-query.ts';
+import { type Row, readsOn, recentFolders, rowsOf, tagOf } from '../src/sessions/session-rows.ts';
+
+const READ = 32;
+const ARCHIVED = 64;
+
+function session(title: string, folder: string, status = 1 | READ, more: Partial<SessionSummary> = {}): SessionSummary {
+  const resource = `p:/${title}`;
+  const times = { createdAt: '2026', modifiedAt: '2026' };
+  return { resource, provider: 'p', title, status, workingDirectories: [`file://${folder}`], ...times, ...more };
+}
+
+const all = [
+  session('gate', '/home/ann/stables'),
+  session('ledger', '/home/ann/books', 24 | READ),
+  session('hay', '/srv/stables/', 2),
+  session('oats', '/home/ann/stables', 8 | READ),
+  session('old', '/home/ann/stables', 1 | READ | ARCHIVED),
+  session('Müsli', '/home/ann/books', 1, { _meta: { hostler: { tag: 'later' } } }),
+];
+
+function drawn(rows: readonly Row[]): string[] {
+  return rows.map((row) =>
+    row.kind === 'group'
+      ? `${row.isOpen ? '-' : '+'} ${row.title}${row.place ? ` (${row.place})` : ''} ${row.count}`
+      : `${row.session.title}${row.folder ? ` in ${row.folder}` : ''}`,
+  );
+}
+
+const wanted = { text: '', archived: false, folded: new Set<string>() };
+
+test('what waits is on top, the rest by folder; folders of one name say where they are', () => {
+  expect(drawn(rowsOf(all, wanted))).toEqual([
+    '- Waiting for you 1',
+    'ledger in books',
+    '- stables (/home/ann/stables) 2',
+    'gate',
+    'oats',
+    '- stables (/srv/stables) 1',
+    'hay',
+    '- books 1',
+    'Müsli',
+  ]);
+});
+
+test('groups fold, but not over what somebody looks for', () => {
+  const folded = new Set(['file:///home/ann/stables']);
+  expect(drawn(rowsOf(all, { ...wanted, folded }))).not.toContain('gate');
+  expect(drawn(rowsOf(all, { ...wanted, folded, text: 'ANN gate' }))).toEqual(['- stables 1', 'gate']);
+});
+
+test('titles, folders and tags are found whatever their case and accents', () => {
+  const found = (text: string) => drawn(rowsOf(all, { ...wanted, text })).filter((row) => !row.startsWith('-'));
+  expect(found('musli')).toEqual(['Müsli']);
+  expect(found('LATER books')).toEqual(['Müsli']);
+  expect(found('/srv')).toEqual(['hay']);
+  expect(found('nowhere')).toEqual([]);
+});
+
+test('archived ones are a list of their own', () => {
+  expect(drawn(rowsOf(all, { ...wanted, archived: true }))).toEqual(['- stables 1', 'old']);
+});
+
+test('a session without folder, title or known tag is shown all the same', () => {
+  const bare: SessionSummary = { resource: 'p:/1', provider: 'p', title: '', status: 1, createdAt: '', modifiedAt: '' };
+  expect(drawn(rowsOf([bare], wanted))).toEqual(['- No folder 1', '']);
+  expect(tagOf({ ...bare, _meta: { hostler: 'something newer' } })).toBeUndefined();
+});
+
+test('folders of sessions are each named once', () => {
+  expect(recentFolders(all, 2)).toEqual(['file:///home/ann/stables', 'file:///home/ann/books']);
+});
+
+test('a page that failed is not asked for by itself', () => {
+  const view = { hasMore: true, loading: false };
+  expect(readsOn(view)).toBe(true);
+  expect(readsOn({ ...view, error: new Error('The disk is gone.') })).toBe(false);
+  expect(readsOn({ ...view, loading: true })).toBe(false);
+  expect(readsOn({ ...view, hasMore: false })).toBe(false);
+});
+
+test('only rows that are seen are drawn', () => {
+  const offsets = offsetsOf(Array.from({ length: 5_000 }, (_, at) => (at % 2 ? 50 : 30)));
+  expect(seen(offsets, 0, 400, 0)).toEqual({ first: 0, end: 11 });
+  expect(seen(offsets, 4_000, 400, 100)).toEqual({ first: 97, end: 113 });
+  expect(seen(offsets, 1e9, 400, 0)).toEqual({ first: 4_999, end: 5_000 });
+  expect(seen(offsetsOf([]), 0, 400, 0)).toEqual({ first: 0, end: 0 });
+  expect(scrollTo(offsets, 0, 200, 400)).toBe(0);
+  expect(scrollTo(offsets, 5, 100, 400)).toBe(100);
+  expect(scrollTo(offsets, 11, 0, 400)).toBe(80);
+});
+
+test('filters stand among the words and can be changed one by one', () => {
+  const query = 'login "the gate" after:7d -test workspace:"/home/ann/my books" -tool:Bash';
+  expect(readQuery(query)).toEqual({
+    words: 'login "the gate" -test -tool:Bash',
+    filters: { after: '7d', workspace: '/home/ann/my books' },
+  });
+  expect(withFilter(query, 'after', '24h')).toBe(
+    'login "the gate" -test workspace:"/home/ann/my books" -tool:Bash after:24h',
+  );
+  expect(withFilter('hay after:7d', 'after', undefined)).toBe('hay');
+  expect(withFilter('hay', 'file', 'a b"')).toBe('hay file:"a b"');
+  expect(readQuery('')).toEqual({ words: '', filters: {} });
+});
+
+test('matches are marked where the host says, and ranges that make no sense do no harm', () => {
+  const text = (pieces: ReturnType<typeof marked>) =>
+    pieces.map((piece) => (piece.isMatch ? `[${piece.text}]` : piece.text)).join('');
+  expect(text(marked('a 😀 bé', [[5, 7]]))).toBe('a 😀 [bé]');
+  expect(
+    text(
+      marked('one two', [
+        [4, 7],
+        [0, 3],
+      ]),
+    ),
+  ).toBe('[one] [two]');
+  expect(
+    text(
+      marked('one', [
+        [0, 2],
+        [1, 9],
+        [7, 8],
+      ]),
+    ),
+  ).toBe('[on][e]');
+  expect(marked('', [])).toEqual([]);
+});
+
+test('a path is a folder and the beginning of a name', () => {
+  expect(typedPath('', '/home/ann')).toEqual({ folder: '/home/ann', prefix: '' });
+  expect(typedPath('~/st', '/home/ann/')).toEqual({ folder: '/home/ann', prefix: 'st' });
+  expect(typedPath('/s', '/home/ann')).toEqual({ folder: '/', prefix: 's' });
+  expect(typedPath('books/2026/', '/home/ann')).toEqual({ folder: '/home/ann/books/2026', prefix: '' });
+  expect(typedPath('/a/../b//c', '/')).toEqual({ folder: '/b', prefix: 'c' });
+  expect(completions(['src', 'Stables', '.git', 'a'], 's')).toEqual(['src', 'Stables']);
+  expect(completions(['src', '.git'], '')).toEqual(['src']);
+  expect(completions(['src', '.git'], '.')).toEqual(['.git']);
+});
+
+test('folders come and go as URIs', () => {
+  expect(uriOf('/home/ann/my books#1')).toBe('file:///home/ann/my%20books%231');
+  expect(uriOf('C:/horses')).toBe('file:///C:/horses');
+  expect(shown('file:///home/ann/my%20books', 'file:///home/ann/')).toBe('~/my books');
+  expect(shown('file:///home/anna', 'file:///home/ann/')).toBe('/home/anna');
+  expect(shown('file:///home/ann/', 'file:///home/ann')).toBe('~');
+  expect(parent('/home/ann')).toBe('/home');
+  expect(parent('/home')).toBe('/');
+  expect(parent('/')).toBeUndefined();
+});

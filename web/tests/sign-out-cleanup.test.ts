@@ -1,0 +1,71 @@
+/** What a browser keeps, and what it forgets. */
+
+import { expect, test, vi } from 'vitest';
+import { forgetTyped, forgetWords } from '../src/app/sign-out-cleanup.ts';
+import { keep, untilSignOut } from '../src/composer/draft-storage.ts';
+import { slot, type, unfold, unfolded, unsent } from '../src/tools/card-state.svelte.ts';
+import { draftsOf } from '../src/tools/questions/answer-drafts.svelte.ts';
+
+class Store extends Map<string, string> {
+  get length(): number {
+    return this.size;
+  }
+  key = (at: number) => [...this.keys()][at] ?? null;
+  getItem = (key: string) => this.get(key) ?? null;
+  setItem = (key: string, value: string) => void this.set(key, value);
+  removeItem = (key: string) => void this.delete(key);
+}
+
+test('whoever signs out leaves no words behind, and the preferences stay', () => {
+  const [lasting, tab] = [new Store(), new Store()];
+  lasting.setItem('hostler.new.text', 'my secret plan');
+  lasting.setItem('hostler.theme', 'dark');
+  for (const chat of ['ahp-chat:/1', 'ahp-chat:/2', 'ahp-chat:/3'])
+    keep(tab, chat, { typed: { text: chat, attachments: [] } });
+  tab.setItem('another', 'page');
+  forgetWords(
+    () => lasting,
+    () => tab,
+  );
+  expect([...lasting.keys()]).toEqual(['hostler.theme']);
+  expect([...tab.keys()]).toEqual(['another']);
+});
+
+test('a browser that keeps nothing lets people go all the same', () => {
+  const refuse = () => {
+    throw new Error('The operation is insecure.');
+  };
+  expect(() => forgetWords(refuse, refuse)).not.toThrow();
+});
+
+test('signing out forgets what was typed into cards and drafted, and sends none of it', async () => {
+  vi.useFakeTimers();
+  const question = { id: 'q', kind: 'text', message: 'Who?' } as const;
+  const request = { id: 'r', questions: [question] };
+  type(slot('card', 'denial'), 'not my production database');
+  type(slot('card', 'input'), 'rm -rf /secret');
+  unfold('card', true);
+  const tell = vi.fn(async () => true);
+  draftsOf(request).set(question, { text: 'Ada', chosen: [], isSkipped: false }, tell, 350);
+  expect(draftsOf(request).words).toBe('Ada');
+
+  forgetTyped();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect([unsent.size, unfolded.size]).toEqual([0, 0]);
+  expect(draftsOf(request).words).toBe('');
+  expect(tell).not.toHaveBeenCalled();
+  vi.useRealTimers();
+});
+
+test('a message that comes back after somebody signed out is not kept', () => {
+  const tab = new Store();
+  const [before, sent] = [untilSignOut(tab), { sent: [{ text: 'a secret', attachments: [] }] }];
+  keep(before, 'ahp-chat:/1', sent);
+  expect(tab.size).toBe(1);
+  keep(before, 'ahp-chat:/1', {});
+  forgetTyped();
+  keep(before, 'ahp-chat:/1', sent);
+  expect(tab.size).toBe(0);
+  keep(untilSignOut(tab), 'ahp-chat:/1', sent);
+  expect(tab.size).toBe(1);
+});

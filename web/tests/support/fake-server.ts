@@ -1,0 +1,171 @@
+/** A WebSocket server that says what a test tells it to say. */
+
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { WebSocket, WebSocketServer } from 'ws';
+import { Client, type ClientOptions } from '../../src/ahp/client.ts';
+import type { Environment, Socket } from '../../src/ahp/environment.ts';
+import type { Action, Envelope } from '../../src/ahp/types/index.ts';
+import { World } from './fake-environment.ts';
+
+export interface Frame {
+  id?: number;
+  method?: string;
+  // biome-ignore lint/suspicious/noExplicitAny: whatever the client says
+  params?: any;
+  result?: unknown;
+  error?: { code: number; message: string };
+}
+
+/** Things that come, for somebody who waits for them. */
+class Arrivals<T> {
+  readonly #here: T[] = [];
+  readonly #waiting: ((item: T) => void)[] = [];
+
+  add(item: T): void {
+    const next = this.#waiting.shift();
+    if (next) next(item);
+    else this.#here.push(item);
+  }
+
+  next(): Promise<T> {
+    const item = this.#here.shift();
+    return item === undefined ? new Promise((resolve) => this.#waiting.push(resolve)) : Promise.resolve(item);
+  }
+
+  get count(): number {
+    return this.#here.length;
+  }
+}
+
+/** The server's end of one connection. */
+export class Connection {
+  readonly #socket: WebSocket;
+  readonly frames = new Arrivals<Frame>();
+  readonly closed: Promise<number>;
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.on('message', (data) => this.frames.add(JSON.parse(String(data))));
+    this.closed = once(socket, 'close').then(([code]) => code as number);
+  }
+
+  /** The next frame, which must be this one. */
+  async expect(method: string): Promise<Frame & { id: number }> {
+    const frame = await this.frames.next();
+    if (frame.method !== method) throw new Error(`${method} was expected, and ${JSON.stringify(frame)} came`);
+    return frame as Frame & { id: number };
+  }
+
+  answer(frame: { id: number }, result: unknown): void {
+    this.say({ id: frame.id, result });
+  }
+
+  fail(frame: { id: number }, code: number, message: string): void {
+    this.say({ id: frame.id, error: { code, message } });
+  }
+
+  say(message: object): void {
+    this.#socket.send(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  }
+
+  raw(data: string | Buffer): void {
+    this.#socket.send(data);
+  }
+
+  notify(method: string, params: object): void {
+    this.say({ method, params });
+  }
+
+  act(channel: string, serverSeq: number, action: Action, more: Partial<Envelope> = {}): void {
+    this.notify('action', { channel, serverSeq, action, ...more });
+  }
+
+  /** Cuts the line without a word. */
+  drop(): void {
+    this.#socket.terminate();
+  }
+
+  /** Plays the host's part of a first meeting. */
+  async meet(serverSeq = 0): Promise<void> {
+    const hello = await this.expect('initialize');
+    const snapshots = [{ resource: 'ahp-root://', state: { agents: [] }, fromSeq: serverSeq }];
+    this.answer(hello, { protocolVersion: '1.0.0', serverSeq, snapshots });
+  }
+
+  /** Answers a subscription. */
+  async show(state: object, fromSeq = 0): Promise<Frame> {
+    const wish = await this.expect('subscribe');
+    this.answer(wish, { snapshot: { resource: wish.params.channel, state, fromSeq } });
+    return wish;
+  }
+}
+
+export class Server {
+  readonly connections = new Arrivals<Connection>();
+  readonly #server: WebSocketServer;
+
+  private constructor(server: WebSocketServer) {
+    this.#server = server;
+    server.on('connection', (socket) => this.connections.add(new Connection(socket)));
+  }
+
+  static async start(): Promise<Server> {
+    const server = new WebSocketServer({ host: '127.0.0.1', port: 0 });
+    await once(server, 'listening');
+    return new Server(server);
+  }
+
+  get url(): string {
+    return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async stop(): Promise<void> {
+    for (const socket of this.#server.clients) socket.terminate();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
+
+/** A client with time of its own. */
+export function clientOf(url: string, options: Partial<ClientOptions> = {}): { client: Client; world: World } {
+  const world = new World((target) => new WebSocket(target) as unknown as Socket);
+  const client = new Client({ url: () => url, environment: world, clientId: 'c', ...options });
+  return { client, world };
+}
+
+/** The world as it is, for what runs in real time: no browser, but its sockets and its clock. */
+export function node(): Environment {
+  return {
+    connect: (url) => new WebSocket(url) as unknown as Socket,
+    now: () => Date.now(),
+    random: () => Math.random(),
+    after: (milliseconds, run) => {
+      const timer = setTimeout(run, milliseconds);
+      return () => clearTimeout(timer);
+    },
+    frame: (run) => {
+      const soon = setImmediate(run);
+      return () => clearImmediate(soon);
+    },
+    isOnline: () => true,
+    onWake: () => () => undefined,
+  };
+}
+
+/** Waits until a value is as it should be. */
+export function until<T>(
+  readable: { subscribe(run: (value: T) => void): () => void },
+  fits: (value: T) => boolean,
+): Promise<T> {
+  return new Promise((resolve) => {
+    let stop: (() => void) | undefined;
+    let done = false;
+    stop = readable.subscribe((value) => {
+      if (done || !fits(value)) return;
+      done = true;
+      queueMicrotask(() => stop?.());
+      resolve(value);
+    });
+  });
+}

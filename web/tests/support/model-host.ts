@@ -1,0 +1,136 @@
+/** The simplest host that keeps the protocol's promises about numbers, echoes and repetitions: a list and a reducer. */
+
+import { reduceSession } from '../../src/ahp/reducers/index.ts';
+import type { Action, Envelope, RootState, SessionState } from '../../src/ahp/types/index.ts';
+import { Cable } from './fake-socket.ts';
+
+export const SESSION = 'test:/session';
+
+const ROOT_STATE: RootState = { agents: [] };
+
+export class ModelHost {
+  state: SessionState = { provider: 'p', title: '', status: 1, lifecycle: 'ready', activeClients: [], chats: [] };
+  /** Everything that was published on the session's channel. */
+  readonly log: Envelope[] = [];
+  /** How often each wish was carried out. */
+  readonly effects = new Map<string, number>();
+  readonly #answers = new Map<string, Envelope>();
+  readonly #clients = new Set<string>();
+  #cable: Cable | undefined;
+  #client = '';
+  #subscribed = false;
+  /** Subscriptions that are answered after the next frame: a session is read from the disk while others go on. */
+  #loading: number[] = [];
+  /** What the host decides next. */
+  replays = true;
+  rejects = false;
+  forgets = false;
+
+  connect(): Cable {
+    this.#cable = new Cable();
+    this.#subscribed = false;
+    this.#loading = [];
+    const cable = this.#cable;
+    queueMicrotask(() => cable.onopen?.(undefined as never));
+    return cable;
+  }
+
+  get cable(): Cable | undefined {
+    return this.#cable;
+  }
+
+  /** The host reads the next frame. */
+  read(): boolean {
+    const frame = this.#cable?.up.shift();
+    const { id, method, params } = JSON.parse(frame ?? '{}');
+    const loaded = this.#loading.shift();
+    if (method === 'subscribe') this.#loading.push(id);
+    else if (method === 'dispatchAction') this.#dispatched(params);
+    else if (method === 'unsubscribe') this.#subscribed = false;
+    else if (method) this.#reply(id, this.#answer(method, params));
+    if (loaded !== undefined) {
+      this.#subscribed = true;
+      this.#reply(loaded, { result: { snapshot: this.#snapshot } });
+    }
+    return frame !== undefined || loaded !== undefined;
+  }
+
+  #reply(id: number, answer: object): void {
+    this.#cable?.down.push(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
+  }
+
+  /** Something happens that the client did not wish for. */
+  happen(action: Action): void {
+    this.#publish({ channel: SESSION, action, serverSeq: this.#seq });
+  }
+
+  get #seq(): number {
+    return this.log.length + 1;
+  }
+
+  get #snapshot() {
+    return { resource: SESSION, state: this.state, fromSeq: this.log.length };
+  }
+
+  #answer(method: string, params: Record<string, never>): object {
+    switch (method) {
+      case 'initialize':
+        this.#client = params.clientId ?? '';
+        this.#clients.add(this.#client);
+        return {
+          result: {
+            protocolVersion: '1.0.0',
+            serverSeq: this.log.length,
+            snapshots: [{ resource: 'ahp-root://', state: ROOT_STATE, fromSeq: this.log.length }],
+          },
+        };
+      case 'reconnect':
+        return this.#reconnected(params);
+      default:
+        return { result: null };
+    }
+  }
+
+  #reconnected(params: Record<string, unknown>): object {
+    if (this.forgets) {
+      this.#clients.clear();
+      this.#answers.clear();
+      this.forgets = false;
+    }
+    if (!this.#clients.has(params.clientId as string)) return { error: { code: -32008, message: 'unknown client' } };
+    this.#client = params.clientId as string;
+    this.#subscribed = (params.subscriptions as string[]).includes(SESSION);
+    if (this.replays) {
+      const missed = this.log.filter(({ serverSeq }) => serverSeq > (params.lastSeenServerSeq as number));
+      return { result: { type: 'replay', actions: this.#subscribed ? missed : [], missing: [] } };
+    }
+    const root = { resource: 'ahp-root://', state: ROOT_STATE, fromSeq: this.log.length };
+    return { result: { type: 'snapshot', snapshots: this.#subscribed ? [root, this.#snapshot] : [root] } };
+  }
+
+  #dispatched({ clientSeq, action }: { clientSeq: number; action: Action }): void {
+    const key = `${this.#client} ${clientSeq}`;
+    const answered = this.#answers.get(key);
+    if (answered) {
+      this.#tell(answered);
+      return;
+    }
+    const origin = { clientId: this.#client, clientSeq };
+    const envelope: Envelope = { channel: SESSION, action, serverSeq: this.#seq, origin };
+    const answer = this.rejects ? { ...envelope, rejectionReason: 'no' } : envelope;
+    this.#answers.set(key, answer);
+    if (!this.rejects) this.effects.set(key, (this.effects.get(key) ?? 0) + 1);
+    this.#publish(answer);
+  }
+
+  #publish(envelope: Envelope): void {
+    this.log.push(envelope);
+    if (envelope.rejectionReason === undefined) this.state = reduceSession(this.state, envelope.action);
+    if (this.#subscribed) this.#tell(envelope);
+  }
+
+  #tell(envelope: Envelope): void {
+    if (!this.#cable?.closed)
+      this.#cable?.down.push(JSON.stringify({ jsonrpc: '2.0', method: 'action', params: envelope }));
+  }
+}

@@ -1,0 +1,48 @@
+/** What tabs tell each other. */
+
+import { afterEach, expect, test } from 'vitest';
+import { Sightings } from '../src/app/tab-visibility.ts';
+
+const open: Sightings[] = [];
+
+/** A tab that shows a session to somebody, or none. */
+function tab(name: string, shown: { session?: string } = {}) {
+  const heard: string[] = [];
+  const wake: (() => void)[] = [];
+  const sightings = new Sightings(
+    (session) => session === shown.session,
+    (session) => {
+      heard.push(session);
+      for (const run of wake.splice(0)) run();
+    },
+    name,
+  );
+  open.push(sightings);
+  return { sightings, heard, next: () => new Promise<void>((resolve) => wake.push(resolve)) };
+}
+
+afterEach(() => {
+  for (const sightings of open.splice(0)) sightings.close();
+});
+
+test('a tab learns that another one shows a session, and that none does', async () => {
+  const [background] = [tab('a'), tab('a', { session: 'p:/1' }), tab('a', { session: 'p:/2' })];
+  expect(await background.sightings.isSeenElsewhere('p:/1')).toBe(true);
+  expect(await background.sightings.isSeenElsewhere('p:/3')).toBe(false);
+  const both = ['p:/2', 'p:/1'].map((session) => background.sightings.isSeenElsewhere(session));
+  expect(await Promise.all(both)).toEqual([true, true]);
+});
+
+test('a tab that is not there any more does not answer', async () => {
+  const [background, other] = [tab('b'), tab('b', { session: 'p:/1' })];
+  other.sightings.close();
+  expect(await background.sightings.isSeenElsewhere('p:/1')).toBe(false);
+});
+
+test('whoever begins to look at a session tells the others', async () => {
+  const [background, other] = [tab('c'), tab('c')];
+  const heard = background.next();
+  other.sightings.tell('p:/1');
+  await heard;
+  expect([background.heard, other.heard]).toEqual([['p:/1'], []]);
+});

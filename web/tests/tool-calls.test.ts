@@ -1,0 +1,114 @@
+import { expect, test } from 'vitest';
+import type { ChatInputRequest, ChatState, SessionInputRequest, ToolCall } from '../src/ahp/index.ts';
+import { editable } from '../src/tools/editable-input.ts';
+import { waitingIn } from '../src/tools/pending-requests.ts';
+import { classify, embedded } from '../src/tools/resource-contents.ts';
+import { changesOf, exitCodeOf, iconOf, isSpokenFor, nameOf, reasonOf, stageOf } from '../src/tools/tool-call.ts';
+
+const ready = {
+  toolCallId: 'c',
+  toolName: 'Bash',
+  displayName: 'Bash',
+  invocationMessage: { markdown: 'Running `ls`' },
+};
+const pending = { ...ready, status: 'pending-confirmation' } as const;
+const done = { ...ready, status: 'completed', confirmed: 'not-needed', success: true, pastTenseMessage: '' } as const;
+
+test('what waits is named with its place, wherever it is', () => {
+  const request: ChatInputRequest = { id: 'r', questions: [{ kind: 'text', id: 'q', message: 'Which one?' }] };
+  const entries: SessionInputRequest[] = [
+    { kind: 'toolConfirmation', id: '1', chat: 'there', turnId: 't', toolCall: pending },
+    { kind: 'chatInput', id: '2', chat: 'here', request },
+    { kind: 'chatInput', id: '3', chat: 'here', request: { ...request, id: 'late' } },
+    {
+      kind: 'toolClientExecution',
+      id: '4',
+      chat: 'here',
+      turnId: 't',
+      clientId: 'c',
+      toolCall: { ...ready, status: 'running', confirmed: 'not-needed' },
+    },
+  ];
+  const message = { text: '', origin: { kind: 'user' } } as const;
+  const activeTurn = { id: 't', startedAt: '', message, responseParts: [{ kind: 'inputRequest', request } as const] };
+  const state: ChatState = { resource: 'here', title: '', status: 24, modifiedAt: '', turns: [], activeTurn };
+  const shown = waitingIn(entries, 'here', state).map(({ place, isHere, isDetached }) => [place, isHere, isDetached]);
+  expect(shown).toEqual([
+    ['call-c@there', false, false],
+    ['request-r@here', true, false],
+    ['request-late@here', true, true],
+  ]);
+});
+
+test('a call is known by its stage', () => {
+  const cases: [ToolCall, string][] = [
+    [{ ...ready, status: 'streaming' }, 'writing'],
+    [pending, 'waiting'],
+    [{ ...ready, status: 'running', confirmed: 'not-needed' }, 'running'],
+    [{ ...ready, toolName: 'AskUserQuestion', status: 'running', confirmed: 'not-needed' }, 'waiting'],
+    [done, 'done'],
+    [{ ...done, success: false }, 'failed'],
+    [{ ...ready, status: 'cancelled', reason: 'denied' }, 'denied'],
+    [{ ...ready, status: 'cancelled', reason: 'skipped' }, 'skipped'],
+    [{ ...ready, status: 'brand-new' } as unknown as ToolCall, 'unknown'],
+  ];
+  for (const [call, stage] of cases) expect(stageOf(call), call.status).toBe(stage);
+});
+
+test('a call tells what became of it', () => {
+  const failed = { ...done, success: false, content: [{ type: 'text', text: 'Exit code 2\nls: no' }] } as const;
+  expect(exitCodeOf(failed)).toBe(2);
+  expect(exitCodeOf({ ...done, content: [{ type: 'text', text: 'Exit code 2' }] })).toBeUndefined();
+  const edit = { type: 'fileEdit', diff: { added: 3, removed: 1 } } as const;
+  expect(changesOf({ ...done, content: [edit, edit] })).toEqual({ added: 6, removed: 2 });
+  expect(changesOf(done)).toBeUndefined();
+  const suggestion = { text: 'rather ls', origin: { kind: 'user' } } as const;
+  const denied = {
+    ...ready,
+    status: 'cancelled',
+    reason: 'denied',
+    reasonMessage: 'no',
+    userSuggestion: suggestion,
+  } as const;
+  expect(reasonOf(denied)).toBe('no\nrather ls');
+  expect(iconOf({ ...done, _meta: { toolKind: 'terminal' } })).toBe('terminal');
+  expect(iconOf({ ...done, toolName: 'BrandNew' })).toBe('tool');
+});
+
+test('a command is edited as a command, and everything else as JSON', () => {
+  const command = editable('{"command":"ls","timeout":5}');
+  expect([command.label, command.text]).toEqual(['Command', 'ls']);
+  expect(JSON.parse(command.input('ls -l'))).toEqual({ command: 'ls -l', timeout: 5 });
+  expect(command.complaint(' ')).toBe('There is no command.');
+  const other = editable('{"path":"a"}');
+  expect(other.text).toBe('{\n  "path": "a"\n}');
+  expect(other.complaint('[]')).toBe('The input has to be a JSON object.');
+  expect(other.input('{"path":"b"}')).toBe('{"path":"b"}');
+});
+
+test('contents are text if they read as text, whatever they are called', () => {
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  expect(classify(bytes('grüezi'), 'application/octet-stream')).toEqual({ kind: 'text', text: 'grüezi' });
+  expect(classify(new Uint8Array([0xff, 0xfe]), 'text/plain').kind).toBe('bytes');
+  expect(classify(new Uint8Array([65, 0, 66]), 'text/plain').kind).toBe('bytes');
+  expect(classify(bytes('<svg/>'), 'image/svg+xml').kind).toBe('bytes');
+  expect(embedded('aGk=', 'text/plain')).toEqual({ kind: 'text', text: 'hi' });
+  expect(embedded('!', 'image/png')).toEqual({ kind: 'text', text: 'These contents (image/png) cannot be read.' });
+});
+
+test('a call that only asks is spoken for by its question', () => {
+  const call: ToolCall = { ...ready, toolName: 'ExitPlanMode', status: 'running', confirmed: 'not-needed' };
+  const part = (toolCall: ToolCall) => ({ kind: 'toolCall', toolCall }) as const;
+  const question = { kind: 'inputRequest', request: { id: 'r' } } as const;
+  expect(isSpokenFor(call, [part(call), question])).toBe(true);
+  expect(isSpokenFor(call, [question, part(call)])).toBe(false);
+  const failed: ToolCall = { ...done, toolName: 'ExitPlanMode', success: false };
+  expect(isSpokenFor(failed, [part(failed), question])).toBe(false);
+  expect(isSpokenFor(done, [part(done), question])).toBe(false);
+});
+
+test('a call that does not run is named without saying that it does', () => {
+  expect(nameOf({ ...pending, toolInput: '{"command":"ls `x`\\nls"}' })).toEqual({ markdown: "Bash `ls 'x'`" });
+  expect(nameOf({ ...ready, status: 'streaming', partialInput: '{"comm' })).toBe('Bash');
+  expect(nameOf({ ...pending, toolInput: { uri: 'ahp-content:/1' } })).toEqual({ markdown: 'Running `ls`' });
+});

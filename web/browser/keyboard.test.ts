@@ -2,7 +2,7 @@
 
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { has, Status } from '../src/ahp/index.ts';
+import { hasFlag, StatusFlag } from '../src/ahp/index.ts';
 import { until } from '../tests/support/fake-server.ts';
 import { shared } from './support/harness-tests.ts';
 import { address, sessions } from './support/locations.ts';
@@ -126,7 +126,7 @@ test(
     await menu.waitFor({ state: 'hidden' });
     expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Actions for Count the pears');
     await page.keyboard.press('e');
-    await until(client.host.sessions.view, (view) => has(find(view)?.status ?? 0, Status.isArchived));
+    await until(client.host.sessions.view, (view) => hasFlag(find(view)?.status ?? 0, StatusFlag.isArchived));
     await sessions(page).getByText('Count the pears').waitFor({ state: 'hidden' });
   }),
 );

@@ -2,7 +2,7 @@
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { activityOf, has, type SessionSummary, Status, type Uri } from '../src/ahp/index.ts';
+import { activityOf, hasFlag, type SessionSummary, StatusFlag, type Uri } from '../src/ahp/index.ts';
 import { configureHost } from '../src/sessions/session-commands.ts';
 import { until } from '../tests/support/fake-server.ts';
 import { past } from './support/external-transcript.ts';
@@ -80,26 +80,26 @@ test(
     await session.rename('Ends while nobody looks');
     const mark = line(page, 'Ends while nobody looks').getByText('Unread');
     await mark.waitFor();
-    expect(has((await listed(client, uri, ({ status }) => activityOf(status) === 'idle')).status, Status.isRead)).toBe(
-      false,
-    );
+    expect(
+      hasFlag((await listed(client, uri, ({ status }) => activityOf(status) === 'idle')).status, StatusFlag.isRead),
+    ).toBe(false);
 
     await line(page, 'Ends while nobody looks').getByRole('link').click();
     await page.getByText('It is done.', { exact: true }).waitFor();
     await mark.waitFor({ state: 'hidden' });
-    await listed(client, uri, ({ status }) => has(status, Status.isRead));
+    await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isRead));
 
     // What ends under somebody's eyes is read, and is not marked for a moment either.
     await page.getByRole('textbox', { name: 'Message' }).fill('!say Seen as it came.');
     await page.keyboard.press('Enter');
     await page.getByText('Seen as it came.', { exact: true }).waitFor();
-    await listed(client, uri, ({ status }) => has(status, Status.isRead) && activityOf(status) === 'idle');
+    await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isRead) && activityOf(status) === 'idle');
     await expect.poll(() => mark.count()).toBe(0);
 
     // Somebody may want to find it again.
     await choose(page, 'Ends while nobody looks', 'Mark as unread');
     await mark.waitFor();
-    await listed(client, uri, ({ status }) => !has(status, Status.isRead));
+    await listed(client, uri, ({ status }) => !hasFlag(status, StatusFlag.isRead));
   }),
 );
 
@@ -194,11 +194,11 @@ test(
 
     await choose(page, 'Something borrowed', 'Archive');
     await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
-    await listed(client, uri, ({ status }) => has(status, Status.isArchived));
+    await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isArchived));
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Show archived sessions' }).click();
     await choose(page, 'Something borrowed', 'Unarchive');
-    await listed(client, uri, ({ status }) => !has(status, Status.isArchived));
+    await listed(client, uri, ({ status }) => !hasFlag(status, StatusFlag.isArchived));
     await page.getByRole('button', { name: 'Back to all' }).click();
 
     await line(page, 'Something borrowed').getByRole('link').click();

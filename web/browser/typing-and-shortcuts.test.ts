@@ -2,7 +2,7 @@
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { type Chat, has, Status } from '../src/ahp/index.ts';
+import { type Chat, hasFlag, StatusFlag } from '../src/ahp/index.ts';
 import { SCOPES, SHORTCUTS, shortcutsOf } from '../src/app/shortcut-registry.ts';
 import { until } from '../tests/support/fake-server.ts';
 import { axe } from './support/axe.ts';
@@ -74,7 +74,7 @@ async function typeAll(
     expect(new URL(page.url()).pathname, text).toBe(address(uri));
     const { items } = client.host.sessions.view.value;
     expect(
-      items.filter(({ status }) => has(status, Status.isArchived)),
+      items.filter(({ status }) => hasFlag(status, StatusFlag.isArchived)),
       text,
     ).toEqual([]);
     expect(await page.getByRole('dialog').count(), text).toBe(0);

@@ -1,9 +1,9 @@
 /** What a page shows: batches, the list of sessions, chats. */
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Batch, Batched } from '../src/ahp/observable.ts';
+import { BatchedValue, UpdateBatch } from '../src/ahp/observable.ts';
 import { Chat } from '../src/ahp/stores/chat.ts';
-import { Sessions } from '../src/ahp/stores/sessions.ts';
+import { SessionListStore } from '../src/ahp/stores/sessions.ts';
 import type { SessionSummary } from '../src/ahp/types/index.ts';
 import { settled, World } from './support/fake-environment.ts';
 import { type Connection, clientOf, Server, until } from './support/fake-server.ts';
@@ -41,24 +41,24 @@ async function page(connection: Connection, items: SessionSummary[], nextCursor?
   return wish;
 }
 
-const names = (sessions: Sessions) => sessions.view.value.items.map(({ title }) => title);
+const names = (sessions: SessionListStore) => sessions.view.value.items.map(({ title }) => title);
 
 test('many changes are told once per picture, and the last one is never lost', () => {
   const world = new World(() => {
     throw new Error('no network');
   });
   world.draws = false;
-  const batch = new Batch(world);
+  const batch = new UpdateBatch(world);
   let count = 0;
   let computed = 0;
-  const value = new Batched(batch, () => {
+  const value = new BatchedValue(batch, () => {
     computed += 1;
     return count;
   });
   const told: number[] = [];
   value.subscribe((now) => told.push(now));
-  for (count = 1; count < 200; count++) value.changed();
-  value.changed();
+  for (count = 1; count < 200; count++) value.invalidate();
+  value.invalidate();
   expect(told).toEqual([0]);
   expect(world.draw()).toBe(true);
   expect(told).toEqual([0, 200]);
@@ -70,9 +70,9 @@ test('a listener that throws does not keep the others from hearing', async () =>
   const world = new World(() => {
     throw new Error('no network');
   });
-  const batch = new Batch(world);
+  const batch = new UpdateBatch(world);
   let now = 0;
-  const value = new Batched(batch, () => now);
+  const value = new BatchedValue(batch, () => now);
   const uncaught = new Promise<unknown>((resolve) => process.once('uncaughtException', resolve));
   const others = process.listeners('uncaughtException').slice(0, -1);
   // The runner would take it for a failure of its own.
@@ -83,7 +83,7 @@ test('a listener that throws does not keep the others from hearing', async () =>
   });
   value.subscribe((seen) => told.push(seen));
   now = 1;
-  value.changed();
+  value.invalidate();
   world.draw();
   expect(told).toEqual([0, 1]);
   expect(await uncaught).toEqual(new Error('a broken view'));
@@ -92,13 +92,13 @@ test('a listener that throws does not keep the others from hearing', async () =>
 
 test('the list is read in pages and follows what is notified', async () => {
   const { client, connection } = await met();
-  const sessions = new Sessions(client);
+  const sessions = new SessionListStore(client);
   sessions.refresh();
   await page(connection, [line('b', '2026-02'), line('a', '2026-01')], 'next');
   await until(sessions.view, ({ loading }) => !loading);
   expect([names(sessions), sessions.view.value.hasMore]).toEqual([['b', 'a'], true]);
 
-  const more = sessions.more();
+  const more = sessions.loadMore();
   expect((await page(connection, [line('z', '2025-01')])).params.cursor).toBe('next');
   await more;
   connection.notify('root/sessionAdded', { channel: 'ahp-root://', summary: line('c', '2026-03') });
@@ -111,7 +111,7 @@ test('the list is read in pages and follows what is notified', async () => {
 
 test('what is notified while a page is on its way is newer than the page', async () => {
   const { client, connection } = await met();
-  const sessions = new Sessions(client);
+  const sessions = new SessionListStore(client);
   sessions.refresh();
   const wish = await connection.expect('listSessions');
   connection.notify('root/sessionRemoved', { session: 'p:/gone' });
@@ -125,7 +125,7 @@ test('what is notified while a page is on its way is newer than the page', async
 
 test('a change of a session that was not read makes the list be read again', async () => {
   const { client, connection } = await met();
-  const sessions = new Sessions(client);
+  const sessions = new SessionListStore(client);
   connection.notify('root/sessionSummaryChanged', { session: 'p:/far', changes: { modifiedAt: '2026-09' } });
   await page(connection, [line('far', '2026-09')]);
   await until(sessions.view, ({ items }) => items.length === 1);
@@ -134,7 +134,7 @@ test('a change of a session that was not read makes the list be read again', asy
 
 test('after a return the list is read again, as far as it was known', async () => {
   const { client, world, connection } = await met();
-  const sessions = new Sessions(client);
+  const sessions = new SessionListStore(client);
   sessions.refresh();
   await page(connection, [line('a', '2026-01')]);
   await until(sessions.view, ({ items }) => items.length === 1);
@@ -151,7 +151,7 @@ test('after a return the list is read again, as far as it was known', async () =
 
 test('a list that cannot be read says why, and keeps what it has', async () => {
   const { client, connection } = await met();
-  const sessions = new Sessions(client);
+  const sessions = new SessionListStore(client);
   sessions.refresh();
   connection.fail(await connection.expect('listSessions'), -32603, 'The disk is gone.');
   const view = await until(sessions.view, ({ loading }) => !loading);
@@ -161,11 +161,11 @@ test('a list that cannot be read says why, and keeps what it has', async () => {
 
 test('a page that cannot be read is read when somebody asks once more, from where it was', async () => {
   const { client, connection } = await met();
-  const sessions = new Sessions(client);
+  const sessions = new SessionListStore(client);
   sessions.refresh();
   await page(connection, [line('b', '2026-02')], 'next');
   await until(sessions.view, ({ loading }) => !loading);
-  const more = sessions.more();
+  const more = sessions.loadMore();
   connection.fail(await connection.expect('listSessions'), -32603, 'The disk is gone.');
   await more;
   expect([names(sessions), sessions.view.value.error?.message]).toEqual([['b'], 'The disk is gone.']);

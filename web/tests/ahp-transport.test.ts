@@ -2,8 +2,8 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Client, ClientOptions } from '../src/ahp/client.ts';
-import type { LinkState } from '../src/ahp/connection.ts';
-import { DisconnectedError, GoneError, RejectedError, RpcError, TimeoutError } from '../src/ahp/errors.ts';
+import type { ConnectionState } from '../src/ahp/connection.ts';
+import { ChannelGoneError, DisconnectedError, RejectedError, RpcError, TimeoutError } from '../src/ahp/errors.ts';
 import type { Action } from '../src/ahp/types/index.ts';
 import { settled, type World } from './support/fake-environment.ts';
 import { type Connection, clientOf, Server, until } from './support/fake-server.ts';
@@ -39,7 +39,7 @@ async function met(options: Partial<ClientOptions> = {}): Promise<Connection> {
   return connection;
 }
 
-function phase(name: LinkState['phase']): Promise<LinkState> {
+function phase(name: ConnectionState['phase']): Promise<ConnectionState> {
   return until(client.connection, (state) => state.phase === name);
 }
 
@@ -99,7 +99,7 @@ describe('a first meeting', () => {
   });
 
   test('with a host that accepts and is silent is given up', async () => {
-    const connection = await begin({ timeout: 5_000 });
+    const connection = await begin({ requestTimeoutMs: 5_000 });
     await connection.expect('initialize');
     world.pass(5_000);
     expect(await phase('waiting')).toMatchObject({ reason: 'The host did not answer initialize within 5 seconds.' });
@@ -137,7 +137,7 @@ describe('frames', () => {
 
   test('a request that is not answered fails in time, and with the connection', async () => {
     const connection = await met();
-    const slow = client.request('ping', { channel: 'ahp-root://' }, { timeout: 2_000 });
+    const slow = client.request('ping', { channel: 'ahp-root://' }, { timeoutMs: 2_000 });
     await connection.expect('ping');
     world.pass(2_000);
     await expect(slow).rejects.toBeInstanceOf(TimeoutError);
@@ -159,7 +159,7 @@ describe('frames', () => {
   test('a request waits for a connection, but not for ever', async () => {
     const connection = await begin();
     const early = client.request('ping', { channel: 'ahp-root://' });
-    const hasty = client.request('ping', { channel: 'ahp-root://' }, { timeout: 1_000 });
+    const hasty = client.request('ping', { channel: 'ahp-root://' }, { timeoutMs: 1_000 });
     world.pass(1_000);
     await expect(hasty).rejects.toBeInstanceOf(DisconnectedError);
     await connection.meet();
@@ -260,7 +260,7 @@ describe('coming back', () => {
     connection.act(URI, 6, { type: 'session/titleChanged', title: 'six' });
     await until(session.view, ({ state }) => state?.title === 'six');
     const next = await returned(connection);
-    expect(session.view.value.status).toBe('away');
+    expect(session.view.value.status).toBe('disconnected');
     const wish = await next.expect('reconnect');
     expect(wish.params).toMatchObject({ clientId: 'c', lastSeenServerSeq: 6, subscriptions: ['ahp-root://', URI] });
     const directory = { type: 'session/workingDirectorySet', directory: 'a' } as const;
@@ -286,8 +286,8 @@ describe('coming back', () => {
     next.answer(wish, { type: 'snapshot', snapshots });
     await phase('ready');
     expect(kept.view.value).toMatchObject({ status: 'live', state: { title: 'new' } });
-    expect(gone.view.value).toMatchObject({ status: 'gone', error: expect.any(GoneError) });
-    await expect(gone.dispatch({ type: 'session/titleChanged', title: 'x' })).rejects.toBeInstanceOf(GoneError);
+    expect(gone.view.value).toMatchObject({ status: 'gone', error: expect.any(ChannelGoneError) });
+    await expect(gone.dispatch({ type: 'session/titleChanged', title: 'x' })).rejects.toBeInstanceOf(ChannelGoneError);
   });
 
   test('to a host that has forgotten the client, it introduces itself on the same connection', async () => {
@@ -356,7 +356,7 @@ test('a wish that is refused is undone, and the reason is told', async () => {
 });
 
 test('a channel is subscribed to once, and let go some time after the last one who holds it', async () => {
-  const connection = await met({ quiet: 60_000 });
+  const connection = await met({ pingAfterMs: 60_000 });
   const [one, other] = [client.open('session', URI), client.open('session', URI)];
   await connection.show(SESSION, 5);
   await until(one.view, ({ status }) => status === 'live');
@@ -400,7 +400,7 @@ test('an unknown channel says so, and can be asked for again', async () => {
 
 describe('a host that does not show a channel', () => {
   test('in time is asked again, later each time, and what was wished waits', async () => {
-    const connection = await met({ timeout: 5_000, quiet: 1_000_000 });
+    const connection = await met({ requestTimeoutMs: 5_000, pingAfterMs: 1_000_000 });
     const session = client.open('session', URI);
     const answer = session.dispatch({ type: 'session/titleChanged', title: 'patience' });
     for (const wait of [375, 750]) {
@@ -437,7 +437,7 @@ describe('a host that does not show a channel', () => {
   });
 
   test('is not asked any more when nobody wants it, or there is another connection', async () => {
-    let connection = await met({ linger: 100 });
+    let connection = await met({ releaseDelayMs: 100 });
     client.open('session', URI).close();
     const other = client.open('session', 'p:/2');
     for (let asked = 0; asked < 2; asked++)

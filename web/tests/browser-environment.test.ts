@@ -1,8 +1,8 @@
 /** What the client makes of a browser, with as much of a browser as it uses. */
 
 import { afterEach, expect, test, vi } from 'vitest';
-import { delay } from '../src/ahp/backoff.ts';
-import { browser, newId } from '../src/ahp/environment.ts';
+import { backoffDelay } from '../src/ahp/backoff.ts';
+import { browserEnvironment, newId } from '../src/ahp/environment.ts';
 
 afterEach(() => {
   vi.unstubAllGlobals();
@@ -28,7 +28,7 @@ function stage() {
 test('a frame comes with the picture, once', () => {
   const { pictures } = stage();
   let count = 0;
-  browser().frame(() => count++);
+  browserEnvironment().onNextFrame(() => count++);
   for (const run of [...pictures.values()]) run();
   vi.advanceTimersByTime(1_000);
   expect([count, pictures.size]).toEqual([1, 0]);
@@ -37,7 +37,7 @@ test('a frame comes with the picture, once', () => {
 test('a page that draws no pictures gets its frames nevertheless, once', () => {
   const { pictures } = stage();
   let count = 0;
-  browser().frame(() => count++);
+  browserEnvironment().onNextFrame(() => count++);
   vi.advanceTimersByTime(1_000);
   expect([count, pictures.size]).toEqual([1, 0]);
 });
@@ -45,7 +45,7 @@ test('a page that draws no pictures gets its frames nevertheless, once', () => {
 test('a frame that is not wanted any more does not come', () => {
   const { pictures } = stage();
   let count = 0;
-  browser().frame(() => count++)();
+  browserEnvironment().onNextFrame(() => count++)();
   vi.advanceTimersByTime(1_000);
   expect([count, pictures.size]).toEqual([0, 0]);
 });
@@ -53,7 +53,7 @@ test('a frame that is not wanted any more does not come', () => {
 test('a page wakes up when it is looked at, when it is shown and when the network is back', () => {
   const { window, document } = stage();
   let count = 0;
-  const stop = browser().onWake(() => count++);
+  const stop = browserEnvironment().onWake(() => count++);
   window.dispatchEvent(new Event('online'));
   window.dispatchEvent(new Event('pageshow'));
   document.dispatchEvent(new Event('visibilitychange'));
@@ -72,7 +72,7 @@ test('ids are new, and look like UUIDs', () => {
 });
 
 test('waits grow, are spread, and never grow beyond the longest', () => {
-  expect([1, 2, 3].map((failures) => delay(failures, 1))).toEqual([500, 1000, 2000]);
-  expect([1, 2, 3].map((failures) => delay(failures, 0))).toEqual([250, 500, 1000]);
-  expect(delay(10_000, 1)).toBe(30_000);
+  expect([1, 2, 3].map((failures) => backoffDelay(failures, 1))).toEqual([500, 1000, 2000]);
+  expect([1, 2, 3].map((failures) => backoffDelay(failures, 0))).toEqual([250, 500, 1000]);
+  expect(backoffDelay(10_000, 1)).toBe(30_000);
 });

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Client } from '../src/ahp/client.ts';
-import { LostError, RejectedError } from '../src/ahp/errors.ts';
+import { RejectedError, UnconfirmedError } from '../src/ahp/errors.ts';
 import { reduceSession } from '../src/ahp/reducers/index.ts';
 import type { Action } from '../src/ahp/types/index.ts';
 import { settled, World } from './support/fake-environment.ts';
@@ -104,7 +104,7 @@ class Life {
       () => this.fates.set(number, 'taken'),
       (error) => {
         // Whoever is stopped with open wishes says so too; a life that ends well has none.
-        const fate = error instanceof RejectedError ? 'rejected' : error instanceof LostError ? 'lost' : 'waits';
+        const fate = error instanceof RejectedError ? 'rejected' : error instanceof UnconfirmedError ? 'lost' : 'waits';
         this.fates.set(number, fate);
       },
     );

@@ -51,7 +51,7 @@ describe.skipIf(!BINARY)('the real host', () => {
 
   async function connected(): Promise<Host> {
     const environment = { ...node(), connect: (url: string) => line.connect(url) };
-    const backoff = { first: 20, most: 200 };
+    const backoff = { initialDelayMs: 20, maxDelayMs: 200 };
     const host = new Host({ url: () => hostler.url, environment, backoff, clientInfo: { name: 'web tests' } });
     hosts.push(host);
     host.start();
@@ -62,10 +62,10 @@ describe.skipIf(!BINARY)('the real host', () => {
   /** A session with its chat, live. */
   async function opened(host: Host) {
     const [agent] = host.root.value.state?.agents ?? [];
-    const uri = await host.create(agent?.provider ?? '', { workingDirectories: [hostler.work] });
-    const session = host.session(uri);
+    const uri = await host.createSession(agent?.provider ?? '', { workingDirectories: [hostler.work] });
+    const session = host.openSession(uri);
     const { state } = await until(session.view, ({ status }) => status === 'live');
-    const chat = host.chat(state?.defaultChat ?? '', 5);
+    const chat = host.openChat(state?.defaultChat ?? '', 5);
     await until(chat.view, ({ status }) => status === 'live');
     return { uri, session, chat };
   }
@@ -84,7 +84,7 @@ describe.skipIf(!BINARY)('the real host', () => {
 
     const other = await connected();
     await until(other.sessions.view, ({ items }) => items.length === 1);
-    const same = other.chat(chat.uri);
+    const same = other.openChat(chat.uri);
     const seen = await until(same.view, ({ status }) => status === 'live');
     expect(seen.state).toEqual(chat.view.value.state);
 
@@ -117,7 +117,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     const { state } = await until(chat.view, ended(2));
     expect(state?.turns.map(({ message }) => message.text)).toEqual(['!pace 5\n!deltas 200', 'and then']);
     const other = await connected();
-    const same = other.chat(chat.uri);
+    const same = other.openChat(chat.uri);
     expect((await until(same.view, ({ status }) => status === 'live')).state).toEqual(state);
     expect(text(state as ChatState)).toContain(Array.from({ length: 200 }, (_, at) => `${at + 1} `).join(''));
   });
@@ -146,7 +146,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     for (let at = 1; at <= 8; at++) await chat.queue({ text: `message ${at}` });
     await until(chat.view, ended(8));
     const other = await connected();
-    const window = other.chat(chat.uri, 3);
+    const window = other.openChat(chat.uri, 3);
     const { state } = await until(window.view, ({ status }) => status === 'live');
     expect(state?.turns.map(({ message }) => message.text)).toEqual(['message 6', 'message 7', 'message 8']);
     while (window.view.value.state?.turnsNextCursor !== undefined) await window.loadOlder();
@@ -158,7 +158,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     const { chat } = await opened(host);
     await chat.send({ text: '!tool Bash {"command":"touch made-by-the-agent"}' });
     const other = await connected();
-    const same = other.chat(chat.uri);
+    const same = other.openChat(chat.uri);
     const waiting = await until(same.view, ({ state }) =>
       (state?.activeTurn?.responseParts ?? []).some(
         (part) => part.kind === 'toolCall' && part.toolCall.status === 'pending-confirmation',

@@ -4,12 +4,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { reducers } from '../src/ahp/reducers/index.ts';
-import type { Action, AnyState, Kind } from '../src/ahp/types/index.ts';
+import type { Action, AnyChannelState, ChannelKind } from '../src/ahp/types/index.ts';
 
 interface Fixture {
   description: string;
   reducer: string;
-  initial: AnyState;
+  initial: AnyChannelState;
   actions: Action[];
   expected: unknown;
 }
@@ -51,7 +51,10 @@ const known = fixtures().filter(([, fixture]) => !strangers.has(fixture.reducer)
 describe('every reduction ends as the protocol says', () => {
   test.each(known)('%s', (_name, fixture) => {
     // Whoever changed a state in place would throw.
-    const reduce = reducers[fixture.reducer as Kind] as (state: AnyState, action: Action) => AnyState;
+    const reduce = reducers[fixture.reducer as ChannelKind] as (
+      state: AnyChannelState,
+      action: Action,
+    ) => AnyChannelState;
     const end = fixture.actions.reduce(
       (state, action) => frozen(reduce(state, frozen(action))),
       frozen(fixture.initial),
@@ -64,7 +67,10 @@ describe('every reduction ends as the protocol says', () => {
 test('a state that an action does not move is returned as it is', () => {
   const moved = known.filter(([, fixture]) => {
     const unmoved = JSON.stringify(canonical(fixture.initial)) === JSON.stringify(canonical(fixture.expected));
-    const reduce = reducers[fixture.reducer as Kind] as (state: AnyState, action: Action) => AnyState;
+    const reduce = reducers[fixture.reducer as ChannelKind] as (
+      state: AnyChannelState,
+      action: Action,
+    ) => AnyChannelState;
     return (
       unmoved &&
       fixture.actions.length === 1 &&

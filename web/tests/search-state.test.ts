@@ -1,7 +1,7 @@
 /** A search that goes on. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { FoundSession } from '../src/ahp/index.ts';
+import type { SessionSearchResult } from '../src/ahp/index.ts';
 import { Search } from '../src/sessions/search-state.svelte.ts';
 import { clientOf, Server, until } from './support/fake-server.ts';
 
@@ -32,7 +32,7 @@ async function begun() {
   return { search, connection, world };
 }
 
-function found(name: string): FoundSession {
+function found(name: string): SessionSearchResult {
   return { session: `p:/${name}`, title: name, modifiedAtMs: 0, matching: 1, hits: [] };
 }
 

@@ -52,12 +52,12 @@ test('a short absence is not worth a word; a longer one says what happens next',
   expect(absence(waiting, 5_000, 6_000)).toBeUndefined();
   expect(absence({ phase: 'ready' }, 0, 60_000)).toBeUndefined();
   expect(absence(waiting, 5_000, 7_100)).toEqual({
-    kind: 'away',
+    kind: 'disconnected',
     text: 'The host is away.',
     hint: 'Trying again in 3 s.',
   });
   expect(absence({ phase: 'connecting', failures: 9 }, 0, 3_725_000)).toEqual({
-    kind: 'away',
+    kind: 'disconnected',
     text: 'The host is away for 1 h 2 min.',
     hint: 'Trying now…',
   });

@@ -16,7 +16,7 @@ export class Client {
 
   private constructor(hostler: Hostler) {
     this.#hostler = hostler;
-    const backoff = { first: 20, most: 200 };
+    const backoff = { initialDelayMs: 20, maxDelayMs: 200 };
     this.host = new Host({
       url: () => hostler.url,
       environment: node(),
@@ -35,14 +35,14 @@ export class Client {
   /** A session in a directory, with its chat. */
   async session(directory: Uri = this.#hostler.work): Promise<Opened> {
     const [agent] = this.host.root.value.state?.agents ?? [];
-    return this.open(await this.host.create(agent?.provider ?? '', { workingDirectories: [directory] }));
+    return this.open(await this.host.createSession(agent?.provider ?? '', { workingDirectories: [directory] }));
   }
 
   async open(uri: Uri): Promise<Opened> {
-    const session = this.host.session(uri);
+    const session = this.host.openSession(uri);
     const { state, error } = await until(session.view, ({ status }) => status === 'live' || status === 'gone');
     if (error) throw error;
-    const chat = this.host.chat(state?.defaultChat ?? '');
+    const chat = this.host.openChat(state?.defaultChat ?? '');
     await until(chat.view, ({ status }) => status === 'live');
     return { uri, session, chat };
   }

@@ -1,11 +1,11 @@
 /** Keeps one connection to the host alive: opens it, watches it, and opens another one when it ends. */
 
-import { BACKOFF, type Backoff, delay } from './backoff.ts';
+import { type Backoff, backoffDelay, DEFAULT_BACKOFF } from './backoff.ts';
 import type { Environment, Socket } from './environment.ts';
-import { type Readable, Value } from './observable.ts';
-import { type Handler, Rpc } from './rpc.ts';
+import { type Readable, WritableValue } from './observable.ts';
+import { type RequestHandler, RpcConnection } from './rpc.ts';
 
-export type LinkState =
+export type ConnectionState =
   /** Not started, or stopped. */
   | { readonly phase: 'idle' }
   | { readonly phase: 'connecting'; readonly failures: number }
@@ -22,71 +22,71 @@ export type LinkState =
   | { readonly phase: 'refused'; readonly reason: string };
 
 /** Thrown by a handshake that would fail each time. */
-export class Refused extends Error {}
+export class HandshakeRefusedError extends Error {}
 
-export interface LinkUser {
+export interface ConnectionHandlers {
   /** Introduces the client on a new connection. The link is ready when this is done. */
-  handshake(rpc: Rpc): Promise<void>;
+  handshake(rpc: RpcConnection): Promise<void>;
   /** Everything that is to follow the handshake. */
-  ready(rpc: Rpc): void;
-  notified(method: string, params: unknown): void;
-  handler(method: string): Handler | undefined;
+  onReady(rpc: RpcConnection): void;
+  onNotification(method: string, params: unknown): void;
+  findHandler(method: string): RequestHandler | undefined;
   /** The connection is gone. */
-  lost(): void;
+  onDisconnected(): void;
 }
 
-export interface LinkOptions {
+export interface ConnectionOptions {
   /** Where the host is, asked anew each time. */
   readonly url: () => string;
   readonly environment: Environment;
   readonly backoff?: Backoff;
   /** Milliseconds of silence after which the host is asked whether it is there, and that it may take to answer. */
-  readonly quiet?: number;
-  readonly patience?: number;
+  readonly pingAfterMs?: number;
+  readonly pingTimeoutMs?: number;
 }
 
-const QUIET = 15_000;
-const PATIENCE = 10_000;
+const DEFAULT_PING_AFTER_MS = 15_000;
+const DEFAULT_PING_TIMEOUT_MS = 10_000;
 
-export class Link {
-  readonly #options: LinkOptions;
+export class Connection {
+  readonly #options: ConnectionOptions;
   readonly #environment: Environment;
-  readonly #user: LinkUser;
-  readonly #state = new Value<LinkState>({ phase: 'idle' });
-  #rpc: Rpc | undefined;
+  readonly #handlers: ConnectionHandlers;
+  readonly #state = new WritableValue<ConnectionState>({ phase: 'idle' });
+  #rpc: RpcConnection | undefined;
   #failures = 0;
   #stopTimer: (() => void) | undefined;
-  #stopWaking: (() => void) | undefined;
+  #stopWakeListener: (() => void) | undefined;
 
-  constructor(options: LinkOptions, user: LinkUser) {
+  constructor(options: ConnectionOptions, handlers: ConnectionHandlers) {
     this.#options = options;
     this.#environment = options.environment;
-    this.#user = user;
+    this.#handlers = handlers;
   }
 
-  get state(): Readable<LinkState> {
+  get state(): Readable<ConnectionState> {
     return this.#state;
   }
 
   /** The connection, if it is ready. */
-  get rpc(): Rpc | undefined {
+  get rpc(): RpcConnection | undefined {
     return this.#state.value.phase === 'ready' ? this.#rpc : undefined;
   }
 
   start(): void {
     if (this.#state.value.phase !== 'idle') return;
-    this.#stopWaking = this.#environment.onWake(() => this.wake());
+    this.#stopWakeListener = this.#environment.onWake(() => this.wake());
     this.#connect();
   }
 
   stop(): void {
-    this.#stopWaking?.();
+    this.#stopWakeListener?.();
     this.#stopTimer?.();
     const rpc = this.#rpc;
     this.#rpc = undefined;
     this.#state.set({ phase: 'idle' });
     rpc?.close();
-    if (rpc) this.#user.lost();
+    if (rpc) this.#handlers.onDisconnected();
   }
 
   /** Somebody looks, or the network is back: does now what would have been done later. */
@@ -97,7 +97,7 @@ export class Link {
       this.#connect();
     } else if (phase === 'ready') {
       // A machine that slept finds connections that look alive and are not.
-      this.#ask();
+      this.#ping();
     }
   }
 
@@ -108,85 +108,85 @@ export class Link {
     try {
       socket = this.#environment.connect(this.#options.url());
     } catch (error) {
-      return this.#failed(sentence(error));
+      return this.#scheduleRetry(describeError(error));
     }
-    const rpc: Rpc = new Rpc(socket, this.#environment, {
-      notified: (method, params) => this.#user.notified(method, params),
-      handler: (method) => this.#user.handler(method),
-      closed: (reason) => this.#closed(rpc, reason),
+    const rpc: RpcConnection = new RpcConnection(socket, this.#environment, {
+      onNotification: (method, params) => this.#handlers.onNotification(method, params),
+      findHandler: (method) => this.#handlers.findHandler(method),
+      onClosed: (reason) => this.#onClosed(rpc, reason),
     });
     this.#rpc = rpc;
-    this.#stopTimer = this.#environment.after(this.#patience, () => rpc.giveUp());
+    this.#stopTimer = this.#environment.after(this.#pingTimeoutMs, () => rpc.closeUnresponsive());
     socket.onopen = () => {
       this.#stopTimer?.();
-      this.#introduce(rpc).catch((error: unknown) => this.#notIntroduced(rpc, error));
+      this.#runHandshake(rpc).catch((error: unknown) => this.#onHandshakeFailed(rpc, error));
     };
   }
 
-  async #introduce(rpc: Rpc): Promise<void> {
-    await this.#user.handshake(rpc);
+  async #runHandshake(rpc: RpcConnection): Promise<void> {
+    await this.#handlers.handshake(rpc);
     if (this.#rpc !== rpc) return;
     this.#failures = 0;
-    this.#watch(rpc);
+    this.#schedulePing(rpc);
     this.#state.set({ phase: 'ready' });
-    this.#user.ready(rpc);
+    this.#handlers.onReady(rpc);
   }
 
-  #notIntroduced(rpc: Rpc, error: unknown): void {
+  #onHandshakeFailed(rpc: RpcConnection, error: unknown): void {
     if (this.#rpc !== rpc) return;
-    if (!(error instanceof Refused)) return rpc.close(1000, sentence(error));
+    if (!(error instanceof HandshakeRefusedError)) return rpc.close(1000, describeError(error));
     this.#rpc = undefined;
     this.#state.set({ phase: 'refused', reason: error.message });
     rpc.close(1000);
-    this.#user.lost();
+    this.#handlers.onDisconnected();
   }
 
-  #closed(rpc: Rpc, reason: string): void {
+  #onClosed(rpc: RpcConnection, reason: string): void {
     if (this.#rpc !== rpc) return;
     this.#rpc = undefined;
     // Who listens to the user's word must not find a connection that is gone.
-    this.#failed(reason);
-    this.#user.lost();
+    this.#scheduleRetry(reason);
+    this.#handlers.onDisconnected();
   }
 
-  #failed(reason: string): void {
+  #scheduleRetry(reason: string): void {
     this.#stopTimer?.();
     this.#failures += 1;
-    const backoff = this.#options.backoff ?? BACKOFF;
+    const backoff = this.#options.backoff ?? DEFAULT_BACKOFF;
     // A browser that knows of no network may be wrong, and a host on this machine needs none: it is tried, but rarely.
     const offline = !this.#environment.isOnline();
-    const wait = offline ? backoff.most : delay(this.#failures, this.#environment.random(), backoff);
-    const until = this.#environment.now() + wait;
-    this.#stopTimer = this.#environment.after(wait, () => this.#connect());
+    const delayMs = offline ? backoff.maxDelayMs : backoffDelay(this.#failures, this.#environment.random(), backoff);
+    const until = this.#environment.now() + delayMs;
+    this.#stopTimer = this.#environment.after(delayMs, () => this.#connect());
     this.#state.set({ phase: 'waiting', failures: this.#failures, until, reason, offline });
   }
 
   /** Looks after a while whether something was heard. */
-  #watch(rpc: Rpc): void {
-    const quiet = this.#options.quiet ?? QUIET;
-    const rest = rpc.heard + quiet - this.#environment.now();
+  #schedulePing(rpc: RpcConnection): void {
+    const pingAfterMs = this.#options.pingAfterMs ?? DEFAULT_PING_AFTER_MS;
+    const remainingMs = rpc.lastReceivedAt + pingAfterMs - this.#environment.now();
     this.#stopTimer?.();
-    this.#stopTimer = this.#environment.after(Math.max(rest, 1), () => {
-      if (rpc.heard + quiet > this.#environment.now()) this.#watch(rpc);
-      else this.#ask();
+    this.#stopTimer = this.#environment.after(Math.max(remainingMs, 1), () => {
+      if (rpc.lastReceivedAt + pingAfterMs > this.#environment.now()) this.#schedulePing(rpc);
+      else this.#ping();
     });
   }
 
-  #ask(): void {
+  #ping(): void {
     const rpc = this.#rpc;
     if (!rpc) return;
     this.#stopTimer?.();
-    rpc.request('ping', { channel: 'ahp-root://' }, { timeout: this.#patience }).then(
-      () => this.#rpc === rpc && this.#watch(rpc),
-      () => this.#rpc === rpc && rpc.giveUp(),
+    rpc.request('ping', { channel: 'ahp-root://' }, { timeoutMs: this.#pingTimeoutMs }).then(
+      () => this.#rpc === rpc && this.#schedulePing(rpc),
+      () => this.#rpc === rpc && rpc.closeUnresponsive(),
     );
   }
 
-  get #patience(): number {
-    return this.#options.patience ?? PATIENCE;
+  get #pingTimeoutMs(): number {
+    return this.#options.pingTimeoutMs ?? DEFAULT_PING_TIMEOUT_MS;
   }
 }
 
-function sentence(error: unknown): string {
+function describeError(error: unknown): string {
   return error instanceof Error ? error.message : 'The connection could not be made.';
 }

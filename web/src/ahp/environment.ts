@@ -21,7 +21,7 @@ export interface Environment {
   /** Runs something later; the result stops it. */
   after(milliseconds: number, run: () => void): () => void;
   /** Runs something before the next picture is drawn, or soon where none is drawn; the result stops it. */
-  frame(run: () => void): () => void;
+  onNextFrame(run: () => void): () => void;
   /** Whether there is a network at all, as far as anybody knows. */
   isOnline(): boolean;
   /** Tells when the page is looked at again or the network is back; the result stops it. */
@@ -29,10 +29,10 @@ export interface Environment {
 }
 
 /** A page that nobody sees draws no pictures, but its title and its notifications go on. */
-const UNSEEN_FRAME = 200;
+const HIDDEN_PAGE_FRAME_MS = 200;
 
 /** A browser, whose sockets offer these subprotocols; they are asked for anew each time. */
-export function browser(subprotocols: () => string[] = () => []): Environment {
+export function browserEnvironment(subprotocols: () => string[] = () => []): Environment {
   return {
     connect: (url) => new WebSocket(url, subprotocols()) as unknown as Socket,
     now: () => Date.now(),
@@ -41,32 +41,32 @@ export function browser(subprotocols: () => string[] = () => []): Environment {
       const timer = setTimeout(run, milliseconds);
       return () => clearTimeout(timer);
     },
-    frame: (run) => {
+    onNextFrame: (run) => {
       const stop = () => {
-        cancelAnimationFrame(picture);
+        cancelAnimationFrame(frameRequest);
         clearTimeout(timer);
       };
       const once = () => {
         stop();
         run();
       };
-      const picture = requestAnimationFrame(once);
-      const timer = setTimeout(once, UNSEEN_FRAME);
+      const frameRequest = requestAnimationFrame(once);
+      const timer = setTimeout(once, HIDDEN_PAGE_FRAME_MS);
       return stop;
     },
     isOnline: () => navigator.onLine,
     onWake: (run) => {
-      const seen = () => {
+      const runIfVisible = () => {
         if (document.visibilityState === 'visible') run();
       };
       // A page that comes back from the browser's own cache has lost its connection.
       window.addEventListener('online', run);
       window.addEventListener('pageshow', run);
-      document.addEventListener('visibilitychange', seen);
+      document.addEventListener('visibilitychange', runIfVisible);
       return () => {
         window.removeEventListener('online', run);
         window.removeEventListener('pageshow', run);
-        document.removeEventListener('visibilitychange', seen);
+        document.removeEventListener('visibilitychange', runIfVisible);
       };
     },
   };

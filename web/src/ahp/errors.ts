@@ -43,7 +43,7 @@ export class RejectedError extends Error {
 }
 
 /** A wish was sent to a host that no longer knows this client: it may have been taken, so it is not sent again. */
-export class LostError extends Error {
+export class UnconfirmedError extends Error {
   override readonly name = 'LostError';
 
   constructor() {
@@ -52,7 +52,7 @@ export class LostError extends Error {
 }
 
 /** The channel is not there, or not any more. */
-export class GoneError extends Error {
+export class ChannelGoneError extends Error {
   override readonly name = 'GoneError';
   readonly channel: Uri;
 

@@ -19,7 +19,7 @@ export class Listeners<T> {
     return () => this.#all.delete(own);
   }
 
-  tell(value: T): void {
+  notify(value: T): void {
     for (const run of [...this.#all]) {
       try {
         run(value);
@@ -38,7 +38,7 @@ export class Listeners<T> {
 }
 
 /** A value that tells at once. */
-export class Value<T> implements Readable<T> {
+export class WritableValue<T> implements Readable<T> {
   #value: T;
   readonly #listeners = new Listeners<T>();
 
@@ -53,7 +53,7 @@ export class Value<T> implements Readable<T> {
   set(value: T): void {
     if (value === this.#value) return;
     this.#value = value;
-    this.#listeners.tell(value);
+    this.#listeners.notify(value);
   }
 
   subscribe(run: (value: T) => void): () => void {
@@ -64,27 +64,27 @@ export class Value<T> implements Readable<T> {
 }
 
 /** Tells all values that have changed together, once per frame. */
-export class Batch {
+export class UpdateBatch {
   readonly #environment: Environment;
-  readonly #changed = new Set<() => void>();
+  readonly #pending = new Set<() => void>();
   #stop: (() => void) | undefined;
 
   constructor(environment: Environment) {
     this.#environment = environment;
   }
 
-  add(tell: () => void): void {
-    this.#changed.add(tell);
-    this.#stop ??= this.#environment.frame(() => this.flush());
+  add(notify: () => void): void {
+    this.#pending.add(notify);
+    this.#stop ??= this.#environment.onNextFrame(() => this.flush());
   }
 
   /** Tells now. */
   flush(): void {
     this.#stop?.();
     this.#stop = undefined;
-    const changed = [...this.#changed];
-    this.#changed.clear();
-    for (const tell of changed) tell();
+    const pending = [...this.#pending];
+    this.#pending.clear();
+    for (const notify of pending) notify();
   }
 }
 
@@ -92,20 +92,20 @@ export class Batch {
  * A value that is computed when somebody looks, and told at most once per frame. 200 changes in a second are 200 calls of
  * `changed` and at most as many computations as there are frames.
  */
-export class Batched<T> implements Readable<T> {
+export class BatchedValue<T> implements Readable<T> {
   readonly #compute: () => T;
-  readonly #batch: Batch;
+  readonly #batch: UpdateBatch;
   readonly #listeners = new Listeners<T>();
-  readonly #tell = () => this.#told();
+  readonly #scheduledNotify = () => this.#notify();
   #value: T;
-  #last: T;
+  #lastNotified: T;
   #stale = false;
 
-  constructor(batch: Batch, compute: () => T) {
+  constructor(batch: UpdateBatch, compute: () => T) {
     this.#batch = batch;
     this.#compute = compute;
     this.#value = compute();
-    this.#last = this.#value;
+    this.#lastNotified = this.#value;
   }
 
   get value(): T {
@@ -117,9 +117,9 @@ export class Batched<T> implements Readable<T> {
   }
 
   /** Something that the value is made of has changed. */
-  changed(): void {
+  invalidate(): void {
     this.#stale = true;
-    this.#batch.add(this.#tell);
+    this.#batch.add(this.#scheduledNotify);
   }
 
   subscribe(run: (value: T) => void): () => void {
@@ -128,10 +128,10 @@ export class Batched<T> implements Readable<T> {
     return stop;
   }
 
-  #told(): void {
+  #notify(): void {
     const { value } = this;
-    if (value === this.#last) return;
-    this.#last = value;
-    this.#listeners.tell(value);
+    if (value === this.#lastNotified) return;
+    this.#lastNotified = value;
+    this.#listeners.notify(value);
   }
 }

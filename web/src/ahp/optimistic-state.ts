@@ -4,7 +4,7 @@ import type { Reducer } from './reducers/index.ts';
 import type { Action, Envelope } from './types/index.ts';
 
 /** An action that was dispatched and not answered. */
-export interface Wish {
+export interface PendingAction {
   readonly clientSeq: number;
   readonly action: Action;
 }
@@ -14,12 +14,12 @@ export interface Wish {
  * state moves nothing, but it still answers a wish. A wish that is repeated after a lost echo is answered by its first
  * envelope, whose number is an old one.
  */
-export class Optimistic<S, W extends Wish> {
+export class OptimisticState<S, W extends PendingAction> {
   readonly #reduce: Reducer<S>;
   #confirmed: S | undefined;
   #seq = -1;
-  #wishes: readonly W[] = [];
-  #shown: S | undefined;
+  #pending: readonly W[] = [];
+  #optimistic: S | undefined;
   #stale = false;
 
   constructor(reduce: Reducer<S>) {
@@ -30,9 +30,9 @@ export class Optimistic<S, W extends Wish> {
   get state(): S | undefined {
     if (this.#stale) {
       this.#stale = false;
-      this.#shown = this.#confirmed === undefined ? undefined : this.#granted(this.#confirmed);
+      this.#optimistic = this.#confirmed === undefined ? undefined : this.#applyPending(this.#confirmed);
     }
-    return this.#shown;
+    return this.#optimistic;
   }
 
   get confirmed(): S | undefined {
@@ -40,52 +40,52 @@ export class Optimistic<S, W extends Wish> {
   }
 
   /** In the order in which they were made. */
-  get wishes(): readonly W[] {
-    return this.#wishes;
+  get pending(): readonly W[] {
+    return this.#pending;
   }
 
   /** The host's state as a whole. Wishes stay: whether they are in it, the host has yet to say. */
-  reset(state: S, fromSeq: number): void {
+  applySnapshot(state: S, fromSeq: number): void {
     this.#confirmed = state;
     this.#seq = fromSeq;
     this.#stale = true;
   }
 
-  wish(wish: W): void {
-    this.#wishes = [...this.#wishes, wish];
+  addPending(action: W): void {
+    this.#pending = [...this.#pending, action];
     this.#stale = true;
   }
 
   /** Takes wishes back, whatever became of them. */
-  drop(fits: (wish: W) => boolean): readonly W[] {
-    const dropped = this.#wishes.filter(fits);
-    if (dropped.length === 0) return dropped;
-    this.#wishes = this.#wishes.filter((wish) => !dropped.includes(wish));
+  removePending(matches: (action: W) => boolean): readonly W[] {
+    const removed = this.#pending.filter(matches);
+    if (removed.length === 0) return removed;
+    this.#pending = this.#pending.filter((action) => !removed.includes(action));
     this.#stale = true;
-    return dropped;
+    return removed;
   }
 
   /** Takes an envelope; the result is the wish that it answers. */
-  take(envelope: Envelope, mine: boolean): W | undefined {
-    const answered = this.answer(envelope, mine);
-    if (this.#confirmed === undefined || envelope.serverSeq <= this.#seq) return answered;
+  applyEnvelope(envelope: Envelope, isOwn: boolean): W | undefined {
+    const settled = this.settlePending(envelope, isOwn);
+    if (this.#confirmed === undefined || envelope.serverSeq <= this.#seq) return settled;
     this.#seq = envelope.serverSeq;
-    if (envelope.rejectionReason !== undefined) return answered;
+    if (envelope.rejectionReason !== undefined) return settled;
     const next = this.#reduce(this.#confirmed, envelope.action);
     if (next !== this.#confirmed) {
       this.#confirmed = next;
       this.#stale = true;
     }
-    return answered;
+    return settled;
   }
 
   /** The wish that an envelope answers, which is no wish any more. */
-  answer(envelope: Envelope, mine: boolean): W | undefined {
-    const clientSeq = mine ? envelope.origin?.clientSeq : undefined;
-    return clientSeq === undefined ? undefined : this.drop((wish) => wish.clientSeq === clientSeq)[0];
+  settlePending(envelope: Envelope, isOwn: boolean): W | undefined {
+    const clientSeq = isOwn ? envelope.origin?.clientSeq : undefined;
+    return clientSeq === undefined ? undefined : this.removePending((action) => action.clientSeq === clientSeq)[0];
   }
 
-  #granted(confirmed: S): S {
-    return this.#wishes.reduce((state, wish) => this.#reduce(state, wish.action), confirmed);
+  #applyPending(confirmed: S): S {
+    return this.#pending.reduce((state, action) => this.#reduce(state, action.action), confirmed);
   }
 }

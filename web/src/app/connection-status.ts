@@ -3,7 +3,7 @@
 import type { LinkState } from '../ahp/index.ts';
 
 export interface Absence {
-  readonly kind: 'away' | 'offline' | 'refused' | 'updated';
+  readonly kind: 'disconnected' | 'offline' | 'refused' | 'updated';
   readonly text: string;
   /** What happens next. */
   readonly hint: string;
@@ -22,11 +22,11 @@ export function absence(state: LinkState, since: number, now: number): Absence |
     };
   if (state.phase === 'idle' || state.phase === 'ready' || now - since < PATIENCE) return undefined;
   if (state.phase === 'connecting')
-    return { kind: 'away', text: `The host is away${lasting(now - since)}.`, hint: 'Trying now…' };
+    return { kind: 'disconnected', text: `The host is away${lasting(now - since)}.`, hint: 'Trying now…' };
   const seconds = Math.max(1, Math.ceil((state.until - now) / 1_000));
   const hint = `Trying again in ${seconds} s.`;
   if (state.offline) return { kind: 'offline', text: 'This device is offline.', hint };
-  return { kind: 'away', text: `The host is away${lasting(now - since)}.`, hint };
+  return { kind: 'disconnected', text: `The host is away${lasting(now - since)}.`, hint };
 }
 
 /** What there is to say of a host that was updated under the page: `first` is the version that the page came with. */

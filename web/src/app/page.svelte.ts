@@ -1,7 +1,7 @@
 /** The page itself: its host, where somebody is, and what was said to them. */
 
 import { createContext, tick } from 'svelte';
-import { browser, Host, type Uri } from '../ahp/index.ts';
+import { browserEnvironment, Host, type Uri } from '../ahp/index.ts';
 import { wouldLose } from '../composer/unsaved-guard.ts';
 import { SessionActions } from '../sessions/session-actions.svelte.ts';
 import { isWaiting } from '../sessions/session-rows.ts';
@@ -49,7 +49,7 @@ export class Page {
     this.host = new Host({
       url: () => `${scheme}://${location.host}/ahp`,
       clientInfo: { name: 'hostler-web' },
-      environment: browser(subprotocols),
+      environment: browserEnvironment(subprotocols),
     });
   }
 

@@ -1,6 +1,6 @@
 /** Pictures that the host keeps, as addresses of this page. */
 
-import { type Attachment, type Client, ROOT, type Uri } from '../ahp/index.ts';
+import { type Attachment, type Client, ROOT_CHANNEL, type Uri } from '../ahp/index.ts';
 
 /** Those that every browser shows and that hold no scripts. */
 const PICTURES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
@@ -26,7 +26,7 @@ export function pictureOf(attachment: Attachment): Shown | undefined {
 export async function addressOf(client: Client, picture: Shown): Promise<string> {
   if ('data' in picture) return URL.createObjectURL(blobOf(picture.data, picture.contentType));
   const { uri, contentType } = picture;
-  const read = await client.request('resourceRead', { channel: ROOT, uri, encoding: 'base64' });
+  const read = await client.request('resourceRead', { channel: ROOT_CHANNEL, uri, encoding: 'base64' });
   if (read.encoding !== 'base64') throw new Error('The host has no picture there.');
   // What the host keeps by its contents has no type of its own there: whoever names it says what it is.
   return URL.createObjectURL(blobOf(read.data, contentType));

@@ -15,7 +15,7 @@ import { withWaiting } from './steering.ts';
 type Chip = chips.Chip;
 
 /** What of a chat a message needs. */
-type Told = Pick<Chat, 'uri' | 'view' | 'draft' | 'takeBack' | Way>;
+type Told = Pick<Chat, 'uri' | 'view' | 'setDraft' | 'removePendingMessage' | Way>;
 
 export class Composing {
   text = $state('');
@@ -123,7 +123,7 @@ export class Composing {
     const all = way === 'steer' ? await withWaiting(this.#chat, content) : content;
     const wish = this.#chat[way](wordsOf(all));
     // The draft holds the files until the message does.
-    if (hasDraft) void this.#chat.draft(undefined).catch(() => undefined);
+    if (hasDraft) void this.#chat.setDraft(undefined).catch(() => undefined);
     const failure = await wish.then(() => undefined, reasonOf);
     this.#sent = this.#sent.filter((each) => each !== content);
     shelf.release(this.#shelf, this.#chat.uri, content);

@@ -35,7 +35,7 @@ export interface Facts {
 export function situationOf(facts: Facts): Situation {
   const { chat, session } = facts;
   const running = chat.state?.activeTurn !== undefined;
-  const away = chat.status === 'away' || (chat.status === 'loading' && chat.state !== undefined);
+  const away = chat.status === 'disconnected' || (chat.status === 'loading' && chat.state !== undefined);
   const closed = closedBecause(chat, session);
   const way = running ? 'queue' : 'send';
   const isAsked = session.state?.inputNeeded?.some((entry) => entry.chat === facts.uri) ?? false;

@@ -25,7 +25,7 @@ export interface Sheet {
 type Timer = ReturnType<typeof setTimeout>;
 
 export class Saving {
-  readonly #chat: Pick<Chat, 'draft'>;
+  readonly #chat: Pick<Chat, 'setDraft'>;
   readonly #sheet: Sheet;
   #draft = drafts.BLANK;
   /** The draft that was heard last; most of what happens in a chat does not change it. */
@@ -37,7 +37,7 @@ export class Saving {
   #closed = false;
   #timers: { save?: Timer; settle?: Timer } = {};
 
-  constructor(chat: Pick<Chat, 'draft'>, sheet: Sheet) {
+  constructor(chat: Pick<Chat, 'setDraft'>, sheet: Sheet) {
     this.#chat = chat;
     this.#sheet = sheet;
   }
@@ -135,7 +135,7 @@ export class Saving {
     this.#draft = drafts.saved(this.#draft);
     const nothing = content.text === '' && content.attachments.length === 0;
     try {
-      const { action } = await this.#chat.draft(nothing ? undefined : wordsOf(content));
+      const { action } = await this.#chat.setDraft(nothing ? undefined : wordsOf(content));
       const named = action.type === 'chat/draftChanged' ? contentOf(action.draft) : content;
       this.#sheet.saved(content, message === this.#messages ? told : [], named);
       if (message === this.#messages) this.#draft = drafts.renamed(this.#draft, this.#sheet.shared, named);

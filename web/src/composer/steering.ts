@@ -7,11 +7,14 @@ import { type Content, contentOf, joined } from './message-content.ts';
  * A second message for the running turn would take the place of the first. So the first one is taken back, and both are told
  * together; if the agent was told already, only the second one is left to be told.
  */
-export async function withWaiting(chat: Pick<Chat, 'view' | 'takeBack'>, content: Content): Promise<Content> {
+export async function withWaiting(
+  chat: Pick<Chat, 'view' | 'removePendingMessage'>,
+  content: Content,
+): Promise<Content> {
   const waiting = chat.view.value.state?.steeringMessage;
   if (!waiting) return content;
   try {
-    await chat.takeBack('steering', waiting.id);
+    await chat.removePendingMessage('steering', waiting.id);
   } catch {
     return content;
   }

@@ -1,6 +1,6 @@
 /** Begins a session: makes it, and says the first words in it. */
 
-import type { Chat, Host, JsonObject, Session, Uri, Words } from '../ahp/index.ts';
+import type { Chat, Host, JsonObject, Session, Uri, UserMessage } from '../ahp/index.ts';
 
 export interface Beginning {
   readonly provider: string;
@@ -16,17 +16,17 @@ export interface Begun {
 
 export async function begin(host: Host, { provider, directory, config }: Beginning): Promise<Begun> {
   const chosen = Object.keys(config).length > 0;
-  const uri = await host.create(provider, { workingDirectories: [directory], ...(chosen && { config }) });
-  const session = host.session(uri);
+  const uri = await host.createSession(provider, { workingDirectories: [directory], ...(chosen && { config }) });
+  const session = host.openSession(uri);
   try {
-    return { uri, chat: host.chat(await defaultChat(session)) };
+    return { uri, chat: host.openChat(await defaultChat(session)) };
   } finally {
     session.close();
   }
 }
 
 /** The first message names its model, as far as one was chosen. */
-export function firstWords(text: string, config: JsonObject): Words {
+export function firstWords(text: string, config: JsonObject): UserMessage {
   const { model } = config;
   return { text, ...(typeof model === 'string' && { model: { id: model } }) };
 }

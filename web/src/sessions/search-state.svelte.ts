@@ -1,12 +1,12 @@
 /** A search that goes on: page by page, and again while the host still reads. */
 
-import { type Client, type FoundSession, ROOT } from '../ahp/index.ts';
+import { type Client, ROOT_CHANNEL, type SessionSearchResult } from '../ahp/index.ts';
 
 /** How long the host is given to read on before it is asked again, in milliseconds. */
 const AGAIN = 2_000;
 
 export class Search {
-  items: readonly FoundSession[] = $state.raw([]);
+  items: readonly SessionSearchResult[] = $state.raw([]);
   /** How many sessions the host has still to read. */
   pending = $state(0);
   /** Why something could not be read; the rest was found. */
@@ -61,7 +61,7 @@ export class Search {
     this.busy = true;
     const query = this.#query;
     try {
-      const params = { channel: ROOT, query, offset, ...(this.#all && { all: true }) };
+      const params = { channel: ROOT_CHANNEL, query, offset, ...(this.#all && { all: true }) };
       const answer = await this.#client.request('hostler/search', params, { signal: run.signal });
       if (run.signal.aborted) return;
       // A session that was changed meanwhile may come twice.

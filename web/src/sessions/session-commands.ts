@@ -1,10 +1,10 @@
 /** What people do to a session that need not be open. */
 
-import { type Host, ROOT, type Session, type Uri } from '../ahp/index.ts';
+import { type Host, ROOT_CHANNEL, type Session, type Uri } from '../ahp/index.ts';
 
 /** Opens a session for one wish. */
 async function once(host: Host, uri: Uri, wish: (session: Session) => Promise<unknown>): Promise<void> {
-  const session = host.session(uri);
+  const session = host.openSession(uri);
   try {
     await wish(session);
   } finally {
@@ -36,7 +36,7 @@ export async function setTag(host: Host, uri: Uri, tag: string | null): Promise<
 
 /** A property of the host, for all clients. */
 export async function configureHost(host: Host, config: Readonly<Record<string, string>>): Promise<void> {
-  const root = host.client.open('root', ROOT);
+  const root = host.client.open('root', ROOT_CHANNEL);
   try {
     await root.dispatch({ type: 'root/configChanged', config });
   } finally {

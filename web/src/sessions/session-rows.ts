@@ -1,6 +1,6 @@
 /** The list of sessions as rows: what waits for somebody on top, the rest by workspace, the most recent first. */
 
-import { activityOf, has, type SessionSummary, type SessionsView, Status, type Uri } from '../ahp/index.ts';
+import { activityOf, hasFlag, type SessionListView, type SessionSummary, StatusFlag, type Uri } from '../ahp/index.ts';
 import { name, path } from '../ui/format.ts';
 import { visible } from '../ui/visible.ts';
 
@@ -76,7 +76,7 @@ export function rowsOf(items: readonly SessionSummary[], wanted: Wanted): readon
 }
 
 /** Whether the next page is asked for when the end of the rows is seen. One that failed is asked for by a person. */
-export function readsOn({ hasMore, loading, error }: Omit<SessionsView, 'items'>): boolean {
+export function readsOn({ hasMore, loading, error }: Omit<SessionListView, 'items'>): boolean {
   return hasMore && !loading && error === undefined;
 }
 
@@ -108,11 +108,11 @@ export function isWaiting(session: SessionSummary): boolean {
 }
 
 export function isUnread(session: SessionSummary): boolean {
-  return !has(session.status, Status.isRead);
+  return !hasFlag(session.status, StatusFlag.isRead);
 }
 
 export function isArchived(session: SessionSummary): boolean {
-  return has(session.status, Status.isArchived);
+  return hasFlag(session.status, StatusFlag.isArchived);
 }
 
 /** What a session is called; one that was never named is still something. */

@@ -1,6 +1,6 @@
 /** What can be answered to a call that waits, in the order in which it is shown. */
 
-import type { ConfirmationOption, ToolCallPending, Verdict } from '../ahp/index.ts';
+import type { ConfirmationOption, ToolCallPending, ToolDecision } from '../ahp/index.ts';
 
 export interface Choices {
   /** What `y` does. */
@@ -31,14 +31,14 @@ export function choicesOf({ options = [] }: Pick<ToolCallPending, 'options'>): C
 }
 
 /** The answer that an option stands for. */
-export function verdictOf(option: ConfirmationOption, words = ''): Verdict {
+export function verdictOf(option: ConfirmationOption, words = ''): ToolDecision {
   const selected = option.id ? { selectedOptionId: option.id } : {};
   if (option.kind === 'approve') return { approved: true, ...selected };
   return { approved: false, reason: 'denied', ...selected, ...(words.trim() && { reasonMessage: words.trim() }) };
 }
 
 /** The answer that allows a call with another input. Rules are about the agent's own input, so none goes with it. */
-export function editedVerdict(approve: ConfirmationOption, editedToolInput: string): Verdict {
+export function editedVerdict(approve: ConfirmationOption, editedToolInput: string): ToolDecision {
   return { approved: true, ...(approve.id && { selectedOptionId: approve.id }), editedToolInput };
 }
 

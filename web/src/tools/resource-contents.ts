@@ -1,6 +1,6 @@
 /** Contents that are named in a chat instead of being carried along, read when somebody looks at them. */
 
-import { type Client, type ContentRef, ROOT, type Uri } from '../ahp/index.ts';
+import { type Client, type ContentRef, ROOT_CHANNEL, type Uri } from '../ahp/index.ts';
 
 export type Contents =
   | { readonly kind: 'text'; readonly text: string }
@@ -32,7 +32,7 @@ export function readContents(client: Client, ref: ContentRef): Promise<Contents>
 }
 
 async function fetched(client: Client, ref: ContentRef): Promise<Contents> {
-  const { data, encoding, contentType } = await client.request('resourceRead', { channel: ROOT, uri: ref.uri });
+  const { data, encoding, contentType } = await client.request('resourceRead', { channel: ROOT_CHANNEL, uri: ref.uri });
   // Whoever names contents knows what they are; where they are kept, they may be nothing but bytes.
   const type = ref.contentType ?? contentType ?? 'application/octet-stream';
   if (encoding === 'utf-8') return { kind: 'text', text: data };

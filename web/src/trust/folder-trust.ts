@@ -1,6 +1,6 @@
 /** Workspace trust: what a folder's own configuration would bring, in words. */
 
-import type { ConfigurationItem, DecidedFolder, TrustReport } from '../ahp/index.ts';
+import type { ConfigurationItem, TrustedFolder, TrustReport } from '../ahp/index.ts';
 import { visible } from '../ui/visible.ts';
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -78,7 +78,7 @@ export function sentenceOf({ state, trustedBy, inheritedFrom, reason }: TrustRep
 }
 
 /** What was decided about a folder. */
-export function decisionOf({ decision, inheritedFrom }: DecidedFolder): string {
+export function decisionOf({ decision, inheritedFrom }: TrustedFolder): string {
   if (inheritedFrom !== undefined) return `Trusted through ${visible(inheritedFrom)}`;
   if (decision === 'trustSubfolders') return 'Trusted with its subfolders';
   return decision === 'restrict' ? 'Not trusted' : 'Trusted';

@@ -9,8 +9,8 @@ import {
   DisconnectedError,
   type Envelope,
   RejectedError,
+  type UserMessage,
   type View,
-  type Words,
 } from '../../src/ahp/index.ts';
 import { Composing } from '../../src/composer/composer-state.svelte.ts';
 import { SETTLES } from '../../src/composer/draft-reconciliation.ts';
@@ -31,7 +31,7 @@ class Shelf {
 
 interface Wish {
   what: string;
-  words: Words | undefined;
+  words: UserMessage | undefined;
   grant: (action?: Action) => Promise<void>;
   refuse: (error: Error) => Promise<void>;
 }
@@ -59,7 +59,7 @@ class Fake {
     this.composing = new Composing(this, client as unknown as Client, (reason) => this.told.push(reason), shelf);
   }
 
-  #wish(what: string, words: Words | undefined): Promise<Envelope> {
+  #wish(what: string, words: UserMessage | undefined): Promise<Envelope> {
     return new Promise((resolve, reject) => {
       const echo: Action = { type: 'chat/draftChanged', ...(words && { draft: { ...words, origin } }) };
       const grant = async (action: Action = echo) => {
@@ -74,11 +74,11 @@ class Fake {
     });
   }
 
-  draft = (words: Words | undefined) => this.#wish('draft', words);
-  send = (words: Words) => this.#wish('send', words);
-  queue = (words: Words) => this.#wish('queue', words);
-  steer = (words: Words) => this.#wish('steer', words);
-  takeBack = (kind: string, id: string) => this.#wish(`takeBack ${kind} ${id}`, undefined);
+  setDraft = (words: UserMessage | undefined) => this.#wish('draft', words);
+  send = (words: UserMessage) => this.#wish('send', words);
+  queue = (words: UserMessage) => this.#wish('queue', words);
+  steer = (words: UserMessage) => this.#wish('steer', words);
+  removePendingMessage = (kind: string, id: string) => this.#wish(`removePendingMessage ${kind} ${id}`, undefined);
 
   hear(state: Partial<ChatState> = {}, status: View<ChatState>['status'] = 'live'): void {
     const now = this.view.value.state as ChatState;
@@ -134,7 +134,7 @@ test('while a save is on its way nothing else is saved, and afterwards the newes
 test('without a host nothing is told; the tab keeps it, and tells it when the host is back', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.hear({}, 'away');
+  fake.hear({}, 'disconnected');
   fake.composing.type('offline');
   await vi.advanceTimersByTimeAsync(10 * SETTLES);
   expect(fake.wishes).toEqual([]);
@@ -300,7 +300,7 @@ test('a second message for the running turn goes along with the first, unless th
     fake.hear();
     fake.composing.type('second');
     void fake.composing.deliver('steer');
-    const back = fake.only('takeBack steering s');
+    const back = fake.only('removePendingMessage steering s');
     if (told) await back.refuse(rejected('the agent was told already'));
     else await back.grant();
     expect(fake.only('steer').words?.text).toBe(told ? 'second' : 'first\n\nsecond');
@@ -335,7 +335,7 @@ test('a tab is held back while it knows what the host has not got', async () => 
   composing.type('saved as I go');
   expect(composing.holdsBack()).toBe(false);
   await fake.only('draft').grant();
-  fake.hear({}, 'away');
+  fake.hear({}, 'disconnected');
   composing.type('typed to nobody');
   expect(composing.holdsBack()).toBe(true);
   fake.hear();

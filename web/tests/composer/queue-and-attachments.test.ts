@@ -209,8 +209,8 @@ test('nobody writes where nobody listens, and it says why', () => {
 });
 
 test('while the host is away one can write on, and is told what becomes of it', () => {
-  expect(situationOf(facts({}, { status: 'away' }))).toMatchObject({ away: true });
-  expect(situationOf(facts({ activeTurn }, { status: 'away', pending: 1 })).hint).toContain('what you sent');
+  expect(situationOf(facts({}, { status: 'disconnected' }))).toMatchObject({ away: true });
+  expect(situationOf(facts({ activeTurn }, { status: 'disconnected', pending: 1 })).hint).toContain('what you sent');
 });
 
 test('a queue waits for a person only if the host says so', () => {

@@ -40,7 +40,7 @@ export class World implements Environment {
     return () => this.#timers.delete(timer);
   }
 
-  frame(run: () => void): () => void {
+  onNextFrame(run: () => void): () => void {
     this.#frames.add(run);
     if (this.draws) setImmediate(() => this.draw());
     return () => this.#frames.delete(run);

@@ -144,7 +144,7 @@ export function node(): Environment {
       const timer = setTimeout(run, milliseconds);
       return () => clearTimeout(timer);
     },
-    frame: (run) => {
+    onNextFrame: (run) => {
       const soon = setImmediate(run);
       return () => clearImmediate(soon);
     },

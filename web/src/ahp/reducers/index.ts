@@ -4,7 +4,7 @@
  * and are checked by the same fixtures.
  */
 
-import type { Action, Kind, States } from '../types/index.ts';
+import type { Action, ChannelKind, ChannelStates } from '../types/index.ts';
 import { reduceAnnotations } from './annotations.ts';
 import { reduceChat } from './chat.ts';
 import { reduceRoot } from './root.ts';
@@ -15,7 +15,7 @@ export { reduceAnnotations, reduceChat, reduceRoot, reduceSession, reduceTermina
 
 export type Reducer<S> = (state: S, action: Action) => S;
 
-export const reducers: { readonly [K in Kind]: Reducer<States[K]> } = {
+export const reducers: { readonly [K in ChannelKind]: Reducer<ChannelStates[K]> } = {
   root: reduceRoot,
   session: reduceSession,
   chat: reduceChat,

@@ -10,7 +10,7 @@ import type { ActiveClient, SessionState, SessionSummary } from './session.ts';
 import type { TerminalClaim, TerminalState } from './terminal.ts';
 
 /** The kinds of channels that this client reduces, each with its state. */
-export interface States {
+export interface ChannelStates {
   readonly root: RootState;
   readonly session: SessionState;
   readonly chat: ChatState;
@@ -19,13 +19,13 @@ export interface States {
   readonly resourceWatch: ResourceWatchState;
 }
 
-export type Kind = keyof States;
-export type AnyState = States[Kind];
+export type ChannelKind = keyof ChannelStates;
+export type AnyChannelState = ChannelStates[ChannelKind];
 
 /** A state as it was behind a number. The channel says of which kind it is. */
 export interface Snapshot {
   readonly resource: Uri;
-  readonly state: AnyState;
+  readonly state: AnyChannelState;
   readonly fromSeq: number;
 }
 
@@ -85,7 +85,7 @@ export interface CompletionItem {
 }
 
 /** A session in which something was found, by `hostler/search`. */
-export interface FoundSession {
+export interface SessionSearchResult {
   readonly session: Uri;
   readonly title: string;
   readonly workspace?: string;
@@ -94,11 +94,11 @@ export interface FoundSession {
   readonly listed?: false;
   /** How many of its turns match. */
   readonly matching: number;
-  readonly hits: readonly FoundPlace[];
+  readonly hits: readonly SearchMatch[];
 }
 
 /** A place in it; without a turn it is the session's title. */
-export interface FoundPlace {
+export interface SearchMatch {
   readonly chat?: Uri;
   readonly turn?: string;
   readonly atMs: number;
@@ -109,7 +109,7 @@ export interface FoundPlace {
 }
 
 /** A browser that was let in, by `hostler/listSignIns`. */
-export interface SignIn {
+export interface BrowserSession {
   readonly id: string;
   readonly label: string;
   readonly createdAt: string;
@@ -157,7 +157,7 @@ export interface TrustReport {
 export type TrustDecision = 'trust' | 'trustSubfolders' | 'restrict';
 
 /** A folder that a person has decided about, by `hostler/listTrust`. */
-export interface DecidedFolder {
+export interface TrustedFolder {
   readonly path: string;
   readonly decision: TrustDecision;
   readonly inheritedFrom?: string;
@@ -236,7 +236,7 @@ export interface Commands {
   'hostler/search': [
     { query: string; limit?: number; offset?: number; flat?: boolean; wait?: boolean; all?: boolean },
     {
-      readonly items: readonly FoundSession[];
+      readonly items: readonly SessionSearchResult[];
       readonly nextOffset?: number;
       readonly pending: number;
       /** Why something cannot be read. */
@@ -250,11 +250,11 @@ export interface Commands {
     { minutes?: number; label?: string },
     { readonly code: string; readonly expiresAt: string; readonly path: string },
   ];
-  'hostler/listSignIns': [unknown, { readonly items: readonly SignIn[] }];
+  'hostler/listSignIns': [unknown, { readonly items: readonly BrowserSession[] }];
   'hostler/signOut': [{ id?: string }, unknown];
   'hostler/listTrust': [
     unknown,
-    { readonly items: readonly DecidedFolder[]; readonly trustedFolders: readonly string[] },
+    { readonly items: readonly TrustedFolder[]; readonly trustedFolders: readonly string[] },
   ];
   'hostler/checkTrust': [{ directory: string; provider?: string }, TrustReport];
   'hostler/setTrust': [
@@ -265,12 +265,12 @@ export interface Commands {
   'hostler/dropImages': [{ which: 'last' | 'all' }, { readonly dropped: number }];
 }
 
-export type Method = keyof Commands;
-export type Params<M extends Method> = { channel: Uri } & Commands[M][0];
-export type Result<M extends Method> = Commands[M][1];
+export type CommandMethod = keyof Commands;
+export type CommandParams<M extends CommandMethod> = { channel: Uri } & Commands[M][0];
+export type CommandResult<M extends CommandMethod> = Commands[M][1];
 
 /** What the host says without being asked, beside `action`. None of it is repeated to a client that was away. */
-export interface Notifications {
+export interface HostNotifications {
   action: Envelope;
   'root/sessionAdded': { readonly summary: SessionSummary };
   'root/sessionRemoved': { readonly session: Uri };
@@ -285,13 +285,13 @@ export interface Notifications {
 }
 
 /** What a client says without wanting an answer. */
-export interface Announcements {
+export interface ClientNotifications {
   dispatchAction: { channel: Uri; clientSeq: number; action: Action };
   unsubscribe: { channel: Uri };
 }
 
 /** The protocol's own codes of errors, beside those of JSON-RPC. */
-export const Code = {
+export const ErrorCode = {
   parseError: -32700,
   invalidRequest: -32600,
   unknownMethod: -32601,

@@ -112,7 +112,7 @@ export interface ConfigState {
  * A status is one activity (bits 0 to 4) and flags above it. Bits that this client does not know are kept.
  * `inputNeeded` includes `inProgress`.
  */
-export const Status = {
+export const StatusFlag = {
   idle: 1,
   error: 2,
   inProgress: 8,
@@ -124,14 +124,14 @@ export const Status = {
 
 /** The activity of a status; what a newer host adds is shown as the nearest thing that is known. */
 export function activityOf(status: number): 'idle' | 'error' | 'inProgress' | 'inputNeeded' {
-  const activity = status & Status.activity;
-  if ((activity & Status.inputNeeded) === Status.inputNeeded) return 'inputNeeded';
-  if (activity & Status.inProgress) return 'inProgress';
-  if (activity & Status.error) return 'error';
+  const activity = status & StatusFlag.activity;
+  if ((activity & StatusFlag.inputNeeded) === StatusFlag.inputNeeded) return 'inputNeeded';
+  if (activity & StatusFlag.inProgress) return 'inProgress';
+  if (activity & StatusFlag.error) return 'error';
   return 'idle';
 }
 
 /** Whether all bits of a flag are set. */
-export function has(status: number, flag: number): boolean {
+export function hasFlag(status: number, flag: number): boolean {
   return (status & flag) === flag;
 }

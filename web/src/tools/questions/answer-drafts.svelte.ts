@@ -88,7 +88,7 @@ export function forgetDrafts(): void {
 /** How somebody's notes reach the others. A note that the host does not take is no disaster: it is sent with the rest. */
 export function teller(chat: Chat, request: ChatInputRequest, question: Question) {
   return (answer: Answer | undefined): Promise<boolean> =>
-    chat.answer(request.id, question.id, answer).then(
+    chat.setAnswerDraft(request.id, question.id, answer).then(
       () => true,
       () => false,
     );

@@ -3,7 +3,7 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { type Chat, hasFlag, StatusFlag } from '../src/ahp/index.ts';
-import { SCOPES, SHORTCUTS, shortcutsOf } from '../src/app/shortcut-registry.ts';
+import { SCOPE_HEADINGS, SHORTCUTS, shortcutsInScope } from '../src/app/shortcut-registry.ts';
 import { until } from '../tests/support/fake-server.ts';
 import { axe } from './support/axe.ts';
 import { shared } from './support/harness-tests.ts';
@@ -300,9 +300,11 @@ test(
     await page.keyboard.press('Control+/');
     const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
     await sheet.waitFor();
-    expect(await sheet.getByRole('heading', { level: 3 }).allTextContents()).toEqual(SCOPES.map(([, title]) => title));
+    expect(await sheet.getByRole('heading', { level: 3 }).allTextContents()).toEqual(
+      SCOPE_HEADINGS.map(([, title]) => title),
+    );
     const listed = await sheet.locator('dt').allTextContents();
-    expect(listed).toEqual(SCOPES.flatMap(([scope]) => shortcutsOf(scope).map(({ label }) => label)));
+    expect(listed).toEqual(SCOPE_HEADINGS.flatMap(([scope]) => shortcutsInScope(scope).map(({ label }) => label)));
     expect(listed.length).toBe(Object.keys(SHORTCUTS).length);
     expect(await axe(page)).toEqual([]);
   }),

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { ChatInputRequest, ConfigurationItem, TrustReport } from '../src/ahp/index.ts';
-import { trustOf } from '../src/chat/host-metadata.ts';
+import { readFolderTrust } from '../src/chat/host-metadata.ts';
 import { isTrust } from '../src/tools/question-answers.ts';
 import { decisionOf, groupsOf, isRestricted, sentenceOf } from '../src/trust/folder-trust.ts';
 
@@ -76,9 +76,9 @@ test('only a folder that is trusted or brings nothing is not restricted', () => 
 
 test('the host tells the trust of a session, or does not', () => {
   const trust = { state: 'changed', directory: '/src/app', items: 3 };
-  expect(trustOf({ hostler: { trust } })).toEqual({ state: 'changed', directory: '/src/app' });
+  expect(readFolderTrust({ hostler: { trust } })).toEqual({ state: 'changed', directory: '/src/app' });
   for (const meta of [undefined, {}, { hostler: { trust: 'yes' } }, { hostler: { trust: { state: 'trusted' } } }])
-    expect(trustOf(meta)).toBeUndefined();
+    expect(readFolderTrust(meta)).toBeUndefined();
 });
 
 test('the question about a folder is told from others', () => {

@@ -2,20 +2,20 @@
 
 import { describe, expect, test } from 'vitest';
 import type { ChatSummary, ConfigState, ModelInfo } from '../src/ahp/index.ts';
-import { namedChats } from '../src/chat/chat-tabs.ts';
+import { visibleTabs } from '../src/chat/chat-tabs.ts';
 import {
-  configuredOf,
-  dollars,
-  failureOf,
-  fillOf,
-  heldBy,
-  spentBySession,
-  spentByTurn,
-  stderrOf,
-  warningsOf,
+  configuredValues,
+  errorHeadline,
+  formatDollars,
+  readAgentStderr,
+  readAttachmentWarnings,
+  readContextUsage,
+  readHoldMessage,
+  readSessionUsage,
+  readTurnUsage,
 } from '../src/chat/host-metadata.ts';
-import { isPicture, pictureOf } from '../src/chat/image-attachments.ts';
-import { announced } from '../src/chat/status-announcements.ts';
+import { imageSource, isDisplayableImage } from '../src/chat/image-attachments.ts';
+import { statusAnnouncement } from '../src/chat/status-announcements.ts';
 
 describe('usage', () => {
   test('what was read counts with what came from a cache', () => {
@@ -25,53 +25,64 @@ describe('usage', () => {
       cacheReadTokens: 100,
       _meta: { hostler: { cacheWriteTokens: 1_000, costUsd: 0.25 } },
     };
-    expect(spentByTurn(usage)).toEqual({ input: 1_110, output: 5, dollars: 0.25 });
-    expect(spentByTurn({})).toEqual({ input: undefined, output: undefined, dollars: undefined });
+    expect(readTurnUsage(usage)).toEqual({ input: 1_110, output: 5, dollars: 0.25 });
+    expect(readTurnUsage({})).toEqual({ input: undefined, output: undefined, dollars: undefined });
   });
 
   test('a cost that leaves something out is not told', () => {
     const usage = { inputTokens: 1, cacheReadTokens: 2, cacheWriteTokens: 3, outputTokens: 4, dollars: 1.5 };
-    expect(spentBySession({ hostler: { usage: { ...usage, unpricedTokens: 0 } } })).toEqual({
+    expect(readSessionUsage({ hostler: { usage: { ...usage, unpricedTokens: 0 } } })).toEqual({
       input: 6,
       output: 4,
       dollars: 1.5,
     });
-    expect(spentBySession({ hostler: { usage: { ...usage, unpricedTokens: 7 } } })?.dollars).toBeUndefined();
-    expect(spentBySession(undefined)).toBeUndefined();
+    expect(readSessionUsage({ hostler: { usage: { ...usage, unpricedTokens: 7 } } })?.dollars).toBeUndefined();
+    expect(readSessionUsage(undefined)).toBeUndefined();
   });
 
   test('the window is what the host says, or what the model has', () => {
     const models = [{ id: 'm', provider: 'p', name: 'M', maxContextWindow: 200 }] satisfies ModelInfo[];
-    expect(fillOf({ model: 'm', _meta: { hostler: { contextTokens: 50, contextWindow: 100 } } }, models)).toEqual({
+    expect(
+      readContextUsage({ model: 'm', _meta: { hostler: { contextTokens: 50, contextWindow: 100 } } }, models),
+    ).toEqual({
       used: 50,
       of: 100,
     });
-    expect(fillOf({ model: 'm', _meta: { hostler: { contextTokens: 50 } } }, models)).toEqual({ used: 50, of: 200 });
-    expect(fillOf({ model: 'x', _meta: { hostler: { contextTokens: 50 } } }, models)).toEqual({
+    expect(readContextUsage({ model: 'm', _meta: { hostler: { contextTokens: 50 } } }, models)).toEqual({
+      used: 50,
+      of: 200,
+    });
+    expect(readContextUsage({ model: 'x', _meta: { hostler: { contextTokens: 50 } } }, models)).toEqual({
       used: 50,
       of: undefined,
     });
-    expect(fillOf({ model: 'm' }, models)).toBeUndefined();
+    expect(readContextUsage({ model: 'm' }, models)).toBeUndefined();
   });
 
   test('money has as many digits as matter', () => {
-    expect([0, 0.0001, 0.0701, 1.234, 12].map(dollars)).toEqual(['$0', '< $0.001', '$0.070', '$1.23', '$12.00']);
+    expect([0, 0.0001, 0.0701, 1.234, 12].map(formatDollars)).toEqual(['$0', '< $0.001', '$0.070', '$1.23', '$12.00']);
   });
 });
 
 test('data of another shape is passed over', () => {
   for (const odd of [null, 1, 'text', [], { usage: 1, held: [], warnings: [1, { sentence: 2 }], stderr: {} }]) {
     const meta = { hostler: odd };
-    expect([heldBy(meta), warningsOf(meta), stderrOf(meta)]).toEqual([undefined, [], undefined]);
-    expect(spentByTurn({ _meta: meta }).dollars).toBeUndefined();
+    expect([readHoldMessage(meta), readAttachmentWarnings(meta), readAgentStderr(meta)]).toEqual([
+      undefined,
+      [],
+      undefined,
+    ]);
+    expect(readTurnUsage({ _meta: meta }).dollars).toBeUndefined();
   }
-  expect(warningsOf({ hostler: { warnings: [{ kind: 'k', sentence: 'Smaller now.' }] } })).toEqual(['Smaller now.']);
+  expect(readAttachmentWarnings({ hostler: { warnings: [{ kind: 'k', sentence: 'Smaller now.' }] } })).toEqual([
+    'Smaller now.',
+  ]);
 });
 
 test('every failure has a name, known or not', () => {
-  expect(failureOf('interrupted')).toContain('host');
-  expect(failureOf('attachment_corrupt')).toContain('attachment');
-  expect(failureOf('__proto__')).toBe('The turn failed');
+  expect(errorHeadline('interrupted')).toContain('host');
+  expect(errorHeadline('attachment_corrupt')).toContain('attachment');
+  expect(errorHeadline('__proto__')).toBe('The turn failed');
 });
 
 test('choices are shown in their own words', () => {
@@ -85,35 +96,35 @@ test('choices are shown in their own words', () => {
     },
     values: { permissionMode: 'plan', model: 'opus', effort: 'high' },
   };
-  expect(configuredOf(config)).toEqual([
+  expect(configuredValues(config)).toEqual([
     { title: 'Mode', value: 'Plan' },
     { title: 'Model', value: 'opus' },
   ]);
-  expect(configuredOf(config, ['model'])).toEqual([{ title: 'Model', value: 'opus' }]);
-  expect(configuredOf(undefined)).toEqual([]);
+  expect(configuredValues(config, ['model'])).toEqual([{ title: 'Model', value: 'opus' }]);
+  expect(configuredValues(undefined)).toEqual([]);
 });
 
 test('pictures are those without scripts that the host keeps', () => {
   expect([
-    isPicture('image/png'),
-    isPicture('IMAGE/JPEG; q=1'),
-    isPicture('image/svg+xml'),
-    isPicture(undefined),
+    isDisplayableImage('image/png'),
+    isDisplayableImage('IMAGE/JPEG; q=1'),
+    isDisplayableImage('image/svg+xml'),
+    isDisplayableImage(undefined),
   ]).toEqual([true, true, false, false]);
-  const at = (uri: string) => pictureOf({ type: 'resource', label: 'x', uri, contentType: 'image/png' });
+  const at = (uri: string) => imageSource({ type: 'resource', label: 'x', uri, contentType: 'image/png' });
   expect(at('ahp-content:/a')).toEqual({ uri: 'ahp-content:/a', contentType: 'image/png' });
   expect(at('https://a.b/c.png')).toBeUndefined();
-  expect(pictureOf({ type: 'simple', label: 'x' })).toBeUndefined();
+  expect(imageSource({ type: 'simple', label: 'x' })).toBeUndefined();
 });
 
 test('beginnings and ends are said, once', () => {
-  expect(announced('idle', 'inProgress')).toBe('The agent is working');
-  expect(announced('inProgress', 'inputNeeded')).toBe('The agent is waiting for you');
-  expect(announced('inputNeeded', 'inProgress')).toBeUndefined();
-  expect(announced('inProgress', 'idle')).toBe('Answer complete');
-  expect(announced('inProgress', 'error')).toBe('The turn failed');
-  expect(announced('idle', 'idle')).toBeUndefined();
-  expect(announced(undefined, 'inProgress')).toBeUndefined();
+  expect(statusAnnouncement('idle', 'inProgress')).toBe('The agent is working');
+  expect(statusAnnouncement('inProgress', 'inputNeeded')).toBe('The agent is waiting for you');
+  expect(statusAnnouncement('inputNeeded', 'inProgress')).toBeUndefined();
+  expect(statusAnnouncement('inProgress', 'idle')).toBe('Answer complete');
+  expect(statusAnnouncement('inProgress', 'error')).toBe('The turn failed');
+  expect(statusAnnouncement('idle', 'idle')).toBeUndefined();
+  expect(statusAnnouncement(undefined, 'inProgress')).toBeUndefined();
 });
 
 test('of very many chats those are named that matter', () => {
@@ -124,7 +135,7 @@ test('of very many chats those are named that matter', () => {
     ...Array.from({ length: 30 }, (_, at) => chat(`s${at}`)),
     { ...chat('h'), interactivity: 'hidden' as const },
   ];
-  const { chats: named, left } = namedChats(chats, 'main', 's3');
+  const { chats: named, left } = visibleTabs(chats, 'main', 's3');
   expect(named.map(({ resource }) => resource)).toEqual([
     'main',
     'busy',

@@ -2,9 +2,9 @@
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
-import { type Entry, entriesFor } from '../src/app/command-palette.ts';
-import { format, parse, type Route } from '../src/app/route.ts';
-import { codeOf } from '../src/app/sign-in.ts';
+import { findPaletteEntries, type PaletteEntry } from '../src/app/command-palette.ts';
+import { formatRoute, parseRoute, type Route } from '../src/app/route.ts';
+import { parsePastedCode } from '../src/app/sign-in.ts';
 
 function session(title: string, status: number): SessionSummary {
   return { resource: `p:/${title}`, provider: 'p', title, status, createdAt: '2026', modifiedAt: '2026' };
@@ -12,10 +12,10 @@ function session(title: string, status: number): SessionSummary {
 
 const sessions = [session('Mend the gate', 33), session('Feed plan', 56), session('Old plan', 97)];
 const opened: string[] = [];
-const action = (label: string): Entry => ({ key: label, label, icon: 'add', run: () => undefined });
+const action = (label: string): PaletteEntry => ({ key: label, label, icon: 'add', run: () => undefined });
 
 function offered(text: string): string[] {
-  return entriesFor(text, sessions, [action('New session'), action('Plan nothing')], ({ title }) => {
+  return findPaletteEntries(text, sessions, [action('New session'), action('Plan nothing')], ({ title }) => {
     opened.push(title);
   }).map(({ label }) => label);
 }
@@ -30,15 +30,15 @@ test('what was typed is looked for in actions and sessions, but not in archived 
 });
 
 test('a session of the palette is opened', () => {
-  entriesFor('gate', sessions, [], ({ title }) => opened.push(title))[0]?.run();
+  findPaletteEntries('gate', sessions, [], ({ title }) => opened.push(title))[0]?.run();
   expect(opened).toEqual(['Mend the gate']);
 });
 
 test('a whole link or only its code leads in, and nothing else does', () => {
-  expect(codeOf(' http://127.0.0.1:8137/session/x#link=Ab-9_z ')).toBe('Ab-9_z');
-  expect(codeOf('Ab-9_z')).toBe('Ab-9_z');
-  expect(codeOf('')).toBeUndefined();
-  expect(codeOf('http://127.0.0.1:8137/')).toBeUndefined();
+  expect(parsePastedCode(' http://127.0.0.1:8137/session/x#link=Ab-9_z ')).toBe('Ab-9_z');
+  expect(parsePastedCode('Ab-9_z')).toBe('Ab-9_z');
+  expect(parsePastedCode('')).toBeUndefined();
+  expect(parsePastedCode('http://127.0.0.1:8137/')).toBeUndefined();
 });
 
 test('every place has an address that leads back to it', () => {
@@ -51,8 +51,8 @@ test('every place has an address that leads back to it', () => {
     { view: 'session', session: 'claude:/1f0c', chat: 'ahp-chat://default/x', turn: 'a b' },
   ];
   for (const route of routes) {
-    const { pathname, search } = new URL(format(route), 'http://host');
-    expect(parse(pathname, search)).toEqual(route);
+    const { pathname, search } = new URL(formatRoute(route), 'http://host');
+    expect(parseRoute(pathname, search)).toEqual(route);
   }
-  expect(parse('/session/%E0%A4%A', '')).toEqual({ view: 'home' });
+  expect(parseRoute('/session/%E0%A4%A', '')).toEqual({ view: 'home' });
 });

@@ -1,7 +1,7 @@
 /** QR codes, beside what another encoder draws and the standard's own examples. */
 
 import { expect, test } from 'vitest';
-import { correctionOf, formatBits, type QrCode, qrCode, versionBits } from '../src/app/qr-code.ts';
+import { encodeQrCode, errorCorrection, formatBits, type QrCode, versionBits } from '../src/app/qr-code.ts';
 
 /** "hi", as an independent encoder draws it: version 1, mask 2. */
 const HI = [
@@ -41,27 +41,27 @@ function digest(code: QrCode | undefined): string {
 }
 
 test('a small code is drawn module by module as elsewhere', () => {
-  expect(drawn(qrCode('hi', 2))).toEqual(HI);
+  expect(drawn(encodeQrCode('hi', 2))).toEqual(HI);
 });
 
 test('larger ones too: alignment, blocks of two lengths, the version in the picture, long lengths', () => {
   const link = 'http://127.0.0.1:8137/#link=AbCdEfGhIjKlMnOpQrStUv';
   const long =
     'https://stable.example.org:8443/session/claude%3A%2F1f0c/#link=0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ äöü';
-  expect(digest(qrCode(link, 4))).toBe('10c9ea3');
-  expect(digest(qrCode(long, 2))).toBe('c54d9a');
-  expect(digest(qrCode('x'.repeat(300), 0))).toBe('ca86b2d9');
+  expect(digest(encodeQrCode(link, 4))).toBe('10c9ea3');
+  expect(digest(encodeQrCode(long, 2))).toBe('c54d9a');
+  expect(digest(encodeQrCode('x'.repeat(300), 0))).toBe('ca86b2d9');
 });
 
 test("the standard's own examples", () => {
   const data = [0x10, 0x20, 0x0c, 0x56, 0x61, 0x80, 0xec, 0x11, 0xec, 0x11, 0xec, 0x11, 0xec, 0x11, 0xec, 0x11];
-  expect(correctionOf(data, 10)).toEqual([0xa5, 0x24, 0xd4, 0xc1, 0xed, 0x36, 0xc7, 0x87, 0x2c, 0x55]);
+  expect(errorCorrection(data, 10)).toEqual([0xa5, 0x24, 0xd4, 0xc1, 0xed, 0x36, 0xc7, 0x87, 0x2c, 0x55]);
   expect(formatBits(0b101)).toBe(0b100000011001110);
   expect(versionBits(7)).toBe(0b000111110010010100);
 });
 
 test('a code is as large as it must be, up to what it can hold', () => {
-  const size = (length: number) => qrCode('x'.repeat(length))?.length;
+  const size = (length: number) => encodeQrCode('x'.repeat(length))?.length;
   // What versions 1, 2, 10 and 20 hold at level M, by the standard's table.
   expect([size(14), size(15), size(26), size(27)]).toEqual([21, 25, 25, 29]);
   expect([size(213), size(214)]).toEqual([57, 61]);
@@ -69,7 +69,7 @@ test('a code is as large as it must be, up to what it can hold', () => {
 });
 
 test('of all masks one is taken', () => {
-  const all = [0, 1, 2, 3, 4, 5, 6, 7].map((mask) => digest(qrCode('hello', mask)));
+  const all = [0, 1, 2, 3, 4, 5, 6, 7].map((mask) => digest(encodeQrCode('hello', mask)));
   expect(new Set(all).size).toBe(8);
-  expect(all).toContain(digest(qrCode('hello')));
+  expect(all).toContain(digest(encodeQrCode('hello')));
 });

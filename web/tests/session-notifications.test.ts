@@ -2,8 +2,14 @@
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
-import { absence, update } from '../src/app/connection-status.ts';
-import { holds, knownOf, newsOf, refusesPages, tabTitle } from '../src/app/session-notifications.ts';
+import { connectionNotice, versionNotice } from '../src/app/connection-status.ts';
+import {
+  activityBySession,
+  detectSessionEvents,
+  isEventCurrent,
+  requiresServiceWorker,
+  tabTitle,
+} from '../src/app/session-notifications.ts';
 
 const IDLE = 1;
 const FAILED = 2;
@@ -16,7 +22,7 @@ function session(title: string, status: number): SessionSummary {
 }
 
 function news(before: number, after: number): string | undefined {
-  return newsOf(knownOf([session('one', before)]), [session('one', after)])[0]?.kind;
+  return detectSessionEvents(activityBySession([session('one', before)]), [session('one', after)])[0]?.kind;
 }
 
 test('a session that begins to wait, fails or is done is news, once', () => {
@@ -31,15 +37,15 @@ test('a session that begins to wait, fails or is done is news, once', () => {
 });
 
 test('neither what was never seen before nor what is archived is news', () => {
-  expect(newsOf(new Map(), [session('one', WAITING)])).toEqual([]);
+  expect(detectSessionEvents(new Map(), [session('one', WAITING)])).toEqual([]);
   expect(news(WORKING, WAITING | ARCHIVED)).toBeUndefined();
 });
 
 test('a notification holds as long as it is true', () => {
-  expect(holds('waiting', 'inputNeeded')).toBe(true);
-  expect(holds('waiting', 'inProgress')).toBe(false);
-  expect(holds('finished', 'idle')).toBe(true);
-  expect(holds('failed', undefined)).toBe(false);
+  expect(isEventCurrent('waiting', 'inputNeeded')).toBe(true);
+  expect(isEventCurrent('waiting', 'inProgress')).toBe(false);
+  expect(isEventCurrent('finished', 'idle')).toBe(true);
+  expect(isEventCurrent('failed', undefined)).toBe(false);
 });
 
 test('the title of the tab counts what waits', () => {
@@ -49,27 +55,27 @@ test('the title of the tab counts what waits', () => {
 
 test('a short absence is not worth a word; a longer one says what happens next', () => {
   const waiting = { phase: 'waiting', failures: 1, until: 10_000, reason: '', offline: false } as const;
-  expect(absence(waiting, 5_000, 6_000)).toBeUndefined();
-  expect(absence({ phase: 'ready' }, 0, 60_000)).toBeUndefined();
-  expect(absence(waiting, 5_000, 7_100)).toEqual({
+  expect(connectionNotice(waiting, 5_000, 6_000)).toBeUndefined();
+  expect(connectionNotice({ phase: 'ready' }, 0, 60_000)).toBeUndefined();
+  expect(connectionNotice(waiting, 5_000, 7_100)).toEqual({
     kind: 'disconnected',
     text: 'The host is away.',
     hint: 'Trying again in 3 s.',
   });
-  expect(absence({ phase: 'connecting', failures: 9 }, 0, 3_725_000)).toEqual({
+  expect(connectionNotice({ phase: 'connecting', failures: 9 }, 0, 3_725_000)).toEqual({
     kind: 'disconnected',
     text: 'The host is away for 1 h 2 min.',
     hint: 'Trying now…',
   });
-  expect(absence({ ...waiting, offline: true }, 0, 9_900)?.kind).toBe('offline');
-  expect(absence({ phase: 'refused', reason: 'It speaks 2.0.' }, 0, 1)?.hint).toContain('It speaks 2.0.');
+  expect(connectionNotice({ ...waiting, offline: true }, 0, 9_900)?.kind).toBe('offline');
+  expect(connectionNotice({ phase: 'refused', reason: 'It speaks 2.0.' }, 0, 1)?.hint).toContain('It speaks 2.0.');
 });
 
 test('a host that comes back with another version has another page', () => {
-  expect(update(undefined, '1.2.0')).toBeUndefined();
-  expect(update('1.2.0', undefined)).toBeUndefined();
-  expect(update('1.2.0', '1.2.0')).toBeUndefined();
-  expect(update('1.2.0', '1.3.0')).toMatchObject({ kind: 'updated', text: 'The host was updated to 1.3.0.' });
+  expect(versionNotice(undefined, '1.2.0')).toBeUndefined();
+  expect(versionNotice('1.2.0', undefined)).toBeUndefined();
+  expect(versionNotice('1.2.0', '1.2.0')).toBeUndefined();
+  expect(versionNotice('1.2.0', '1.3.0')).toMatchObject({ kind: 'updated', text: 'The host was updated to 1.3.0.' });
 });
 
 test('a browser that leaves notifications to workers is found out without showing one', () => {
@@ -86,7 +92,7 @@ test('a browser that leaves notifications to workers is found out without showin
       made.push(title);
     }
   }
-  const refuses = (browser: unknown) => refusesPages(browser as typeof Notification);
+  const refuses = (browser: unknown) => requiresServiceWorker(browser as typeof Notification);
   expect([refuses(Phone), refuses(Desk)]).toEqual([true, false]);
   expect(made).toEqual(['']);
   // Where they are allowed it would be seen.

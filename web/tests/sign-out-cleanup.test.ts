@@ -1,7 +1,7 @@
 /** What a browser keeps, and what it forgets. */
 
 import { expect, test, vi } from 'vitest';
-import { forgetTyped, forgetWords } from '../src/app/sign-out-cleanup.ts';
+import { clearStoredText, clearTextInMemory } from '../src/app/sign-out-cleanup.ts';
 import { keep, untilSignOut } from '../src/composer/draft-storage.ts';
 import { slot, type, unfold, unfolded, unsent } from '../src/tools/card-state.svelte.ts';
 import { draftsOf } from '../src/tools/questions/answer-drafts.svelte.ts';
@@ -23,7 +23,7 @@ test('whoever signs out leaves no words behind, and the preferences stay', () =>
   for (const chat of ['ahp-chat:/1', 'ahp-chat:/2', 'ahp-chat:/3'])
     keep(tab, chat, { typed: { text: chat, attachments: [] } });
   tab.setItem('another', 'page');
-  forgetWords(
+  clearStoredText(
     () => lasting,
     () => tab,
   );
@@ -35,7 +35,7 @@ test('a browser that keeps nothing lets people go all the same', () => {
   const refuse = () => {
     throw new Error('The operation is insecure.');
   };
-  expect(() => forgetWords(refuse, refuse)).not.toThrow();
+  expect(() => clearStoredText(refuse, refuse)).not.toThrow();
 });
 
 test('signing out forgets what was typed into cards and drafted, and sends none of it', async () => {
@@ -49,7 +49,7 @@ test('signing out forgets what was typed into cards and drafted, and sends none 
   draftsOf(request).set(question, { text: 'Ada', chosen: [], isSkipped: false }, tell, 350);
   expect(draftsOf(request).words).toBe('Ada');
 
-  forgetTyped();
+  clearTextInMemory();
   await vi.advanceTimersByTimeAsync(1_000);
   expect([unsent.size, unfolded.size]).toEqual([0, 0]);
   expect(draftsOf(request).words).toBe('');
@@ -63,7 +63,7 @@ test('a message that comes back after somebody signed out is not kept', () => {
   keep(before, 'ahp-chat:/1', sent);
   expect(tab.size).toBe(1);
   keep(before, 'ahp-chat:/1', {});
-  forgetTyped();
+  clearTextInMemory();
   keep(before, 'ahp-chat:/1', sent);
   expect(tab.size).toBe(0);
   keep(untilSignOut(tab), 'ahp-chat:/1', sent);

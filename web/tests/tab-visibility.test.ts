@@ -1,15 +1,15 @@
 /** What tabs tell each other. */
 
 import { afterEach, expect, test } from 'vitest';
-import { Sightings } from '../src/app/tab-visibility.ts';
+import { TabVisibility } from '../src/app/tab-visibility.ts';
 
-const open: Sightings[] = [];
+const open: TabVisibility[] = [];
 
 /** A tab that shows a session to somebody, or none. */
 function tab(name: string, shown: { session?: string } = {}) {
   const heard: string[] = [];
   const wake: (() => void)[] = [];
-  const sightings = new Sightings(
+  const sightings = new TabVisibility(
     (session) => session === shown.session,
     (session) => {
       heard.push(session);
@@ -27,22 +27,22 @@ afterEach(() => {
 
 test('a tab learns that another one shows a session, and that none does', async () => {
   const [background] = [tab('a'), tab('a', { session: 'p:/1' }), tab('a', { session: 'p:/2' })];
-  expect(await background.sightings.isSeenElsewhere('p:/1')).toBe(true);
-  expect(await background.sightings.isSeenElsewhere('p:/3')).toBe(false);
-  const both = ['p:/2', 'p:/1'].map((session) => background.sightings.isSeenElsewhere(session));
+  expect(await background.sightings.isVisibleInOtherTab('p:/1')).toBe(true);
+  expect(await background.sightings.isVisibleInOtherTab('p:/3')).toBe(false);
+  const both = ['p:/2', 'p:/1'].map((session) => background.sightings.isVisibleInOtherTab(session));
   expect(await Promise.all(both)).toEqual([true, true]);
 });
 
 test('a tab that is not there any more does not answer', async () => {
   const [background, other] = [tab('b'), tab('b', { session: 'p:/1' })];
   other.sightings.close();
-  expect(await background.sightings.isSeenElsewhere('p:/1')).toBe(false);
+  expect(await background.sightings.isVisibleInOtherTab('p:/1')).toBe(false);
 });
 
 test('whoever begins to look at a session tells the others', async () => {
   const [background, other] = [tab('c'), tab('c')];
   const heard = background.next();
-  other.sightings.tell('p:/1');
+  other.sightings.announceVisible('p:/1');
   await heard;
   expect([background.heard, other.heard]).toEqual([['p:/1'], []]);
 });

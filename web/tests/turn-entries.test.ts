@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ActiveTurn, ResponsePart, ToolCall, Turn } from '../src/ahp/index.ts';
-import { answerOf, entriesOf, heightOf, tailOf } from '../src/chat/turn-entries.ts';
+import { answerText, estimateTurnHeight, lastLine, turnEntries } from '../src/chat/turn-entries.ts';
 
 const text = (content: string): ResponsePart => ({ kind: 'markdown', id: content, content });
 const thought: ResponsePart = { kind: 'reasoning', id: 'r', content: 'hm' };
@@ -15,7 +15,7 @@ const message = { text: 'hello', origin: { kind: 'user' as const } };
 const ended = (...responseParts: ResponsePart[]): Turn => ({ id: 't', message, responseParts, state: 'complete' });
 const running = (...responseParts: ResponsePart[]): ActiveTurn => ({ id: 't', startedAt: '', message, responseParts });
 const kinds = (turn: Turn | ActiveTurn) =>
-  entriesOf(turn).map((entry) =>
+  turnEntries(turn).map((entry) =>
     entry.kind === 'part' ? entry.part.kind : `${entry.calls} steps, ${entry.failed} failed`,
   );
 
@@ -46,8 +46,8 @@ describe('entries of an answer', () => {
 
   test('what did not change is the same as before', () => {
     const first = [text('a'), call('1'), call('2'), call('3'), text('b')];
-    const before = entriesOf(running(...first));
-    const after = entriesOf(running(...first.slice(0, -1), text('b and more')), before);
+    const before = turnEntries(running(...first));
+    const after = turnEntries(running(...first.slice(0, -1), text('b and more')), before);
     expect(after[0]).toBe(before[0]);
     expect(after[1]).toBe(before[1]);
     expect(after[2]).not.toBe(before[2]);
@@ -60,16 +60,16 @@ describe('entries of an answer', () => {
 });
 
 test('an answer is copied without calls and thoughts', () => {
-  expect(answerOf(ended(text('one\n'), call('1'), thought, text(''), text('two')))).toBe('one\n\ntwo');
+  expect(answerText(ended(text('one\n'), call('1'), thought, text(''), text('two')))).toBe('one\n\ntwo');
 });
 
 test('the end of a thought is one line', () => {
-  expect(tailOf('first\nsecond  \n')).toBe('second');
-  expect(tailOf('x'.repeat(300), 10)).toBe(`…${'x'.repeat(10)}`);
-  expect(tailOf('')).toBe('');
+  expect(lastLine('first\nsecond  \n')).toBe('second');
+  expect(lastLine('x'.repeat(300), 10)).toBe(`…${'x'.repeat(10)}`);
+  expect(lastLine('')).toBe('');
 });
 
 test('a guess grows with what there is, but not without end', () => {
-  expect(heightOf(ended(text('a'.repeat(2_000))))).toBeGreaterThan(heightOf(ended(text('a'))));
-  expect(heightOf(ended(text('a'.repeat(1e6)), text('b\n'.repeat(1e6))))).toBeLessThanOrEqual(6_000);
+  expect(estimateTurnHeight(ended(text('a'.repeat(2_000))))).toBeGreaterThan(estimateTurnHeight(ended(text('a'))));
+  expect(estimateTurnHeight(ended(text('a'.repeat(1e6)), text('b\n'.repeat(1e6))))).toBeLessThanOrEqual(6_000);
 });

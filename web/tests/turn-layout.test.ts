@@ -2,13 +2,13 @@
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { END, Layout, type Place } from '../src/chat/turn-layout.ts';
+import { ANCHOR_END, type ScrollAnchor, TurnLayout } from '../src/chat/turn-layout.ts';
 
 const MARGINS = { above: 40, below: 20 };
 const ids = (from: number, to: number) => Array.from({ length: to - from }, (_, at) => `t${from + at}`);
 
-function layout(from: number, to: number): Layout {
-  const made = new Layout(MARGINS);
+function layout(from: number, to: number): TurnLayout {
+  const made = new TurnLayout(MARGINS);
   made.arrange(ids(from, to), () => 100);
   return made;
 }
@@ -16,7 +16,7 @@ function layout(from: number, to: number): Layout {
 describe('a layout', () => {
   test('knows where turns are, guessed or measured', () => {
     const turns = layout(0, 10);
-    expect(turns.extent).toBe(1_060);
+    expect(turns.scrollHeight).toBe(1_060);
     expect(turns.measure('t3', 250)).toBe(true);
     expect(turns.measure('t3', 250)).toBe(false);
     expect([turns.top(3), turns.top(4), turns.height]).toEqual([300, 550, 1_150]);
@@ -27,22 +27,22 @@ describe('a layout', () => {
 
   test('has a few turns of thousands on the page', () => {
     const turns = layout(0, 5_000);
-    expect(turns.span(250_000, 800, 600)).toEqual({ from: 2_493, to: 2_514 });
-    expect(turns.span(0, 800, 600)).toEqual({ from: 0, to: 14 });
-    expect(new Layout(MARGINS).span(0, 800, 600)).toEqual({ from: 0, to: 0 });
+    expect(turns.visibleRange(250_000, 800, 600)).toEqual({ from: 2_493, to: 2_514 });
+    expect(turns.visibleRange(0, 800, 600)).toEqual({ from: 0, to: 14 });
+    expect(new TurnLayout(MARGINS).visibleRange(0, 800, 600)).toEqual({ from: 0, to: 0 });
   });
 
   test('stays at the end while it grows', () => {
     const turns = layout(0, 10);
-    const before = turns.scrollFor(END, 500);
-    expect(turns.placeAt(before - 20, 500)).toBe(END);
+    const before = turns.scrollFor(ANCHOR_END, 500);
+    expect(turns.anchorAt(before - 20, 500)).toBe(ANCHOR_END);
     turns.measure('t9', 400);
-    expect(turns.scrollFor(END, 500)).toBe(before + 300);
+    expect(turns.scrollFor(ANCHOR_END, 500)).toBe(before + 300);
   });
 
   test('stays at a turn while those above are measured, and older ones come', () => {
     const turns = layout(100, 200);
-    const place = turns.placeAt(1_070, 500);
+    const place = turns.anchorAt(1_070, 500);
     expect(place).toEqual({ at: 'turn', id: 't110', offset: 30 });
     turns.measure('t105', 400);
     expect(turns.scrollFor(place, 500)).toBe(1_370);
@@ -55,17 +55,17 @@ describe('a layout', () => {
     expect(turns.scrollFor({ at: 'turn', id: 't2', offset: 90 }, 300)).toBe(60);
     expect(turns.scrollFor({ at: 'turn', id: 't0', offset: -500 }, 300)).toBe(0);
     expect(turns.scrollFor({ at: 'turn', id: 'gone', offset: 0 }, 300)).toBe(60);
-    expect(turns.scrollFor(END, 5_000)).toBe(0);
+    expect(turns.scrollFor(ANCHOR_END, 5_000)).toBe(0);
   });
 
   test('steps from message to message', () => {
     const turns = layout(0, 10);
-    expect(turns.step(40 + 300, 1)).toBe('t4');
-    expect(turns.step(40 + 300, -1)).toBe('t2');
-    expect(turns.step(40 + 360, -1)).toBe('t3');
-    expect(turns.step(40 + 290, -1)).toBe('t2');
-    expect(turns.step(0, -1)).toBeUndefined();
-    expect(turns.step(9_000, 1)).toBeUndefined();
+    expect(turns.turnAfterStep(40 + 300, 1)).toBe('t4');
+    expect(turns.turnAfterStep(40 + 300, -1)).toBe('t2');
+    expect(turns.turnAfterStep(40 + 360, -1)).toBe('t3');
+    expect(turns.turnAfterStep(40 + 290, -1)).toBe('t2');
+    expect(turns.turnAfterStep(0, -1)).toBeUndefined();
+    expect(turns.turnAfterStep(9_000, 1)).toBeUndefined();
   });
 
   test('what one looks at stays where it is, whatever else changes', () => {
@@ -73,7 +73,7 @@ describe('a layout', () => {
     fc.assert(
       fc.property(fc.array(change), fc.integer({ min: 0, max: 15_000 }), fc.nat(150), (changes, scroll, older) => {
         const turns = layout(100, 300);
-        const place: Place = turns.placeAt(scroll, 700);
+        const place: ScrollAnchor = turns.anchorAt(scroll, 700);
         expect(turns.scrollFor(place, 700)).toBeCloseTo(scroll);
         turns.arrange(ids(100 - Math.min(100, older), 300), () => 100);
         for (const { turn, height } of changes) turns.measure(`t${100 + turn}`, height);
@@ -81,8 +81,8 @@ describe('a layout', () => {
         const next = turns.scrollFor(place, 700);
         const distance = next - MARGINS.above - turns.top(turns.indexOf(place.id));
         // But at the ends, where there is nothing to scroll to.
-        if (next > 0 && next < turns.extent - 700) expect(distance).toBeCloseTo(place.offset);
-        const { from, to } = turns.span(next, 700, 300);
+        if (next > 0 && next < turns.scrollHeight - 700) expect(distance).toBeCloseTo(place.offset);
+        const { from, to } = turns.visibleRange(next, 700, 300);
         expect(turns.top(from)).toBeLessThanOrEqual(Math.max(0, next - MARGINS.above));
         expect(turns.top(to)).toBeGreaterThanOrEqual(Math.min(turns.height, next - MARGINS.above + 700));
       }),

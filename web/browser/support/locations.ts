@@ -2,11 +2,11 @@
 
 import type { Locator, Page } from 'playwright-core';
 import type { Uri } from '../../src/ahp/index.ts';
-import { format } from '../../src/app/route.ts';
+import { formatRoute } from '../../src/app/route.ts';
 
 /** The address of a session. */
 export function address(session: Uri, chat?: Uri): string {
-  return format({ view: 'session', session, ...(chat && { chat }) });
+  return formatRoute({ view: 'session', session, ...(chat && { chat }) });
 }
 
 /** The list of sessions: beside the rest, or on a phone instead of it. */

@@ -4,7 +4,7 @@ import type { SessionSummary } from '../ahp/index.ts';
 import { folderName, isArchived, isFound, isWaiting, matches, titleOf, wordsOf } from '../sessions/session-rows.ts';
 import type { IconName } from '../ui/icons.ts';
 
-export interface Entry {
+export interface PaletteEntry {
   readonly key: string;
   readonly label: string;
   /** What else is said about it, at its end. */
@@ -14,25 +14,27 @@ export interface Entry {
 }
 
 /** How many sessions are offered at once: whoever wants others types on. */
-const MOST = 40;
+const MAX_SESSION_ENTRIES = 40;
 
 /** Actions and sessions that have all the words; sessions first where nothing is typed, what waits before all others. */
-export function entriesFor(
+export function findPaletteEntries(
   text: string,
   sessions: readonly SessionSummary[],
-  actions: readonly Entry[],
+  actions: readonly PaletteEntry[],
   open: (session: SessionSummary) => void,
-): readonly Entry[] {
+): readonly PaletteEntry[] {
   const words = wordsOf(text);
-  const found = sessions.filter((session) => !isArchived(session) && isFound(session, words));
-  const ordered = [...found.filter(isWaiting), ...found.filter((session) => !isWaiting(session))];
-  const lines = ordered.slice(0, MOST).map((session) => ({
+  const matching = sessions.filter((session) => !isArchived(session) && isFound(session, words));
+  const ordered = [...matching.filter(isWaiting), ...matching.filter((session) => !isWaiting(session))];
+  const sessionEntries = ordered.slice(0, MAX_SESSION_ENTRIES).map((session) => ({
     key: session.resource,
     label: titleOf(session),
     hint: isWaiting(session) ? 'Waiting for you' : folderName(session),
     icon: 'agent' as const,
     run: () => open(session),
   }));
-  const fitting = actions.filter(({ label, hint }) => matches(`${label} ${hint ?? ''}`, words));
-  return words.length > 0 ? [...fitting, ...lines] : [...lines.slice(0, 8), ...fitting];
+  const matchingActions = actions.filter(({ label, hint }) => matches(`${label} ${hint ?? ''}`, words));
+  return words.length > 0
+    ? [...matchingActions, ...sessionEntries]
+    : [...sessionEntries.slice(0, 8), ...matchingActions];
 }

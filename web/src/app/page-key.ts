@@ -4,49 +4,49 @@
  * subprotocol of the WebSocket, which takes no headers. It stands in no URL.
  */
 
-const NAME = 'hostler.page-key';
+const STORAGE_KEY = 'hostler.page-key';
 
 /** The subprotocol that the host chooses; the other one carries the key. */
 const SUBPROTOCOL = 'hostler.ahp';
 
 /** Of a browser that refuses storage: it holds until the page is left. */
-let unstored: string | undefined;
+let inMemoryKey: string | undefined;
 
-function pageKey(): string | undefined {
-  if (unstored !== undefined) return unstored;
+function readPageKey(): string | undefined {
+  if (inMemoryKey !== undefined) return inMemoryKey;
   try {
-    return localStorage.getItem(NAME) ?? undefined;
+    return localStorage.getItem(STORAGE_KEY) ?? undefined;
   } catch {
     return undefined;
   }
 }
 
-export function keepPageKey(key: string): void {
+export function storePageKey(key: string): void {
   try {
-    localStorage.setItem(NAME, key);
-    unstored = undefined;
+    localStorage.setItem(STORAGE_KEY, key);
+    inMemoryKey = undefined;
   } catch {
-    unstored = key;
+    inMemoryKey = key;
   }
 }
 
-export function forgetPageKey(): void {
-  unstored = undefined;
+export function clearPageKey(): void {
+  inMemoryKey = undefined;
   try {
-    localStorage.removeItem(NAME);
+    localStorage.removeItem(STORAGE_KEY);
   } catch {
     // Nothing was stored.
   }
 }
 
 /** The headers of requests that need a sign-in. */
-export function keyHeaders(): Record<string, string> {
-  const key = pageKey();
+export function pageKeyHeaders(): Record<string, string> {
+  const key = readPageKey();
   return key === undefined ? {} : { 'x-hostler-key': key };
 }
 
 /** What the WebSocket offers. */
-export function subprotocols(): string[] {
-  const key = pageKey();
+export function webSocketProtocols(): string[] {
+  const key = readPageKey();
   return key === undefined ? [] : [SUBPROTOCOL, `hostler.key.${key}`];
 }

@@ -7,15 +7,15 @@
 export type QrCode = readonly (readonly boolean[])[];
 
 /** Of level M, by version: how many codewords correct errors in each block, and how many blocks there are. */
-const CORRECTION = [10, 16, 26, 18, 24, 16, 18, 22, 22, 26, 30, 22, 22, 24, 24, 28, 28, 26, 26, 26];
+const CORRECTION_CODEWORDS = [10, 16, 26, 18, 24, 16, 18, 22, 22, 26, 30, 22, 22, 24, 24, 28, 28, 26, 26, 26];
 const BLOCKS = [1, 1, 1, 2, 2, 4, 4, 4, 5, 5, 5, 8, 9, 9, 10, 10, 11, 13, 14, 16];
 
 /** The code of a text, or nothing if it is too long. `mask` is for tests; without it the most readable one is taken. */
-export function qrCode(text: string, mask?: number): QrCode | undefined {
+export function encodeQrCode(text: string, mask?: number): QrCode | undefined {
   const bytes = new TextEncoder().encode(text);
   const version = versionFor(bytes.length);
   if (version === undefined) return undefined;
-  const codewords = interleaved(dataCodewords(bytes, version), version);
+  const codewords = interleave(dataCodewords(bytes, version), version);
   const masks = mask === undefined ? [0, 1, 2, 3, 4, 5, 6, 7] : [mask];
   const codes = masks.map((number) => draw(version, codewords, number));
   const penalties = codes.map(penalty);
@@ -28,13 +28,13 @@ export function qrCode(text: string, mask?: number): QrCode | undefined {
 function allCodewords(version: number): number {
   const size = sizeOf(version);
   let free = 0;
-  const taken = reserved(version);
+  const taken = reservedModules(version);
   for (let at = 0; at < size * size; at++) if (!taken[at]) free += 1;
   return free >> 3;
 }
 
 function blockShape(version: number): { readonly correction: number; readonly blocks: number; readonly data: number } {
-  const correction = CORRECTION[version - 1] ?? 0;
+  const correction = CORRECTION_CODEWORDS[version - 1] ?? 0;
   const blocks = BLOCKS[version - 1] ?? 1;
   return { correction, blocks, data: allCodewords(version) - correction * blocks };
 }
@@ -69,7 +69,7 @@ function dataCodewords(bytes: Uint8Array, version: number): readonly number[] {
 }
 
 /** Blocks of data, each with its correction, column by column. The shorter blocks come first. */
-function interleaved(words: readonly number[], version: number): readonly number[] {
+function interleave(words: readonly number[], version: number): readonly number[] {
   const { blocks, correction, data } = blockShape(version);
   const short = Math.floor(data / blocks);
   const firstLong = blocks - (data % blocks);
@@ -80,7 +80,7 @@ function interleaved(words: readonly number[], version: number): readonly number
     parts.push(words.slice(at, at + length));
     at += length;
   }
-  const checks = parts.map((part) => correctionOf(part, correction));
+  const checks = parts.map((part) => errorCorrection(part, correction));
   return [...columns(parts), ...columns(checks)];
 }
 
@@ -91,7 +91,7 @@ function columns(parts: readonly (readonly number[])[]): readonly number[] {
 }
 
 /** The rest of a division of polynomials over the field of 256 elements: Reed and Solomon's code. */
-export function correctionOf(data: readonly number[], count: number): readonly number[] {
+export function errorCorrection(data: readonly number[], count: number): readonly number[] {
   let generator = [1];
   for (let power = 0, root = 1; power < count; power++, root = multiply(root, 2)) {
     const next = [...generator, 0];
@@ -123,7 +123,7 @@ function sizeOf(version: number): number {
 }
 
 /** Centres of the small squares that keep the grid straight, along one side. */
-function alignments(version: number): readonly number[] {
+function alignmentPositions(version: number): readonly number[] {
   if (version === 1) return [];
   const count = Math.floor(version / 7) + 2;
   const step = Math.ceil((version * 4 + 4) / (count * 2 - 2)) * 2;
@@ -132,7 +132,7 @@ function alignments(version: number): readonly number[] {
 }
 
 /** Draws what every code of a version has: 1 is dark, 0 is light, none is free for data. */
-function patterns(version: number): (0 | 1 | undefined)[] {
+function functionPatterns(version: number): (0 | 1 | undefined)[] {
   const size = sizeOf(version);
   const field = new Array<0 | 1 | undefined>(size * size).fill(undefined);
   const set = (x: number, y: number, dark: boolean) => {
@@ -146,7 +146,7 @@ function patterns(version: number): (0 | 1 | undefined)[] {
     set(at, 6, at % 2 === 0);
     set(6, at, at % 2 === 0);
   }
-  const places = alignments(version);
+  const places = alignmentPositions(version);
   const last = places.length - 1;
   for (const [row, y] of places.entries())
     for (const [column, x] of places.entries()) {
@@ -155,7 +155,7 @@ function patterns(version: number): (0 | 1 | undefined)[] {
     }
   const corners = [[3, 3] as const, [size - 4, 3] as const, [3, size - 4] as const];
   for (const [x, y] of corners) square(x, y, 4, (distance) => distance !== 2 && distance !== 4);
-  for (const [x, y] of formatPlaces(size).flat()) set(x, y, false);
+  for (const [x, y] of formatPositions(size).flat()) set(x, y, false);
   set(8, size - 8, true);
   if (version >= 7) {
     const bits = versionBits(version);
@@ -168,12 +168,12 @@ function patterns(version: number): (0 | 1 | undefined)[] {
   return field;
 }
 
-function reserved(version: number): readonly boolean[] {
-  return patterns(version).map((module) => module !== undefined);
+function reservedModules(version: number): readonly boolean[] {
+  return functionPatterns(version).map((module) => module !== undefined);
 }
 
 /** Where the bits of the format are, the lowest first; they are there twice. */
-function formatPlaces(size: number): readonly (readonly (readonly [number, number])[])[] {
+function formatPositions(size: number): readonly (readonly (readonly [number, number])[])[] {
   const along = [0, 1, 2, 3, 4, 5, 7, 8];
   const beside = [7, 5, 4, 3, 2, 1, 0];
   return [
@@ -213,7 +213,7 @@ const MASKS: readonly ((x: number, y: number) => boolean)[] = [
 
 function draw(version: number, codewords: readonly number[], mask: number): QrCode {
   const size = sizeOf(version);
-  const field = patterns(version);
+  const field = functionPatterns(version);
   const isMasked = MASKS[mask] ?? (() => false);
   let bit = 0;
   for (const [x, y] of zigzag(size)) {
@@ -223,7 +223,7 @@ function draw(version: number, codewords: readonly number[], mask: number): QrCo
     field[y * size + x] = dark !== isMasked(x, y) ? 1 : 0;
   }
   const format = formatBits(mask);
-  for (const places of formatPlaces(size))
+  for (const places of formatPositions(size))
     for (const [at, [x, y]] of places.entries()) field[y * size + x] = (format >> at) & 1 ? 1 : 0;
   return Array.from({ length: size }, (_, y) => field.slice(y * size, (y + 1) * size).map((module) => module === 1));
 }

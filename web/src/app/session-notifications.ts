@@ -3,46 +3,49 @@
 import { activityOf, type SessionSummary, type Uri } from '../ahp/index.ts';
 import { isArchived, titleOf } from '../sessions/session-rows.ts';
 
-export type Activity = ReturnType<typeof activityOf>;
+export type SessionActivity = ReturnType<typeof activityOf>;
 
-export interface News {
+export interface SessionEvent {
   readonly session: Uri;
   readonly kind: 'waiting' | 'failed' | 'finished';
   readonly title: string;
 }
 
 /** What is known of each session: enough to see that something has changed. */
-export type Known = ReadonlyMap<Uri, Activity>;
+export type ActivityBySession = ReadonlyMap<Uri, SessionActivity>;
 
-export function knownOf(items: readonly SessionSummary[]): Known {
+export function activityBySession(items: readonly SessionSummary[]): ActivityBySession {
   return new Map(items.map(({ resource, status }) => [resource, activityOf(status)]));
 }
 
 /** What has happened since. A session that was not known is no news: it may have been on a page that was not read. */
-export function newsOf(before: Known, items: readonly SessionSummary[]): readonly News[] {
+export function detectSessionEvents(
+  before: ActivityBySession,
+  items: readonly SessionSummary[],
+): readonly SessionEvent[] {
   return items.flatMap((session) => {
-    const was = before.get(session.resource);
-    const kind = was && !isArchived(session) ? change(was, activityOf(session.status)) : undefined;
+    const previous = before.get(session.resource);
+    const kind = previous && !isArchived(session) ? eventKind(previous, activityOf(session.status)) : undefined;
     return kind ? [{ session: session.resource, kind, title: titleOf(session) }] : [];
   });
 }
 
-function change(was: Activity, is: Activity): News['kind'] | undefined {
-  if (was === is) return undefined;
-  if (is === 'inputNeeded') return 'waiting';
-  if (is === 'error') return 'failed';
-  return is === 'idle' && (was === 'inProgress' || was === 'inputNeeded') ? 'finished' : undefined;
+function eventKind(previous: SessionActivity, current: SessionActivity): SessionEvent['kind'] | undefined {
+  if (previous === current) return undefined;
+  if (current === 'inputNeeded') return 'waiting';
+  if (current === 'error') return 'failed';
+  return current === 'idle' && (previous === 'inProgress' || previous === 'inputNeeded') ? 'finished' : undefined;
 }
 
 /** What a notification says below the session's title. */
-export const SENTENCES: Readonly<Record<News['kind'], string>> = {
+export const NOTIFICATION_TEXT: Readonly<Record<SessionEvent['kind'], string>> = {
   waiting: 'Waits for you.',
   failed: 'Has failed.',
   finished: 'Is done.',
 };
 
 /** Whether a notification still says the truth. */
-export function holds(kind: News['kind'], activity: Activity | undefined): boolean {
+export function isEventCurrent(kind: SessionEvent['kind'], activity: SessionActivity | undefined): boolean {
   return activity !== undefined && { waiting: 'inputNeeded', failed: 'error', finished: 'idle' }[kind] === activity;
 }
 
@@ -50,7 +53,7 @@ export function holds(kind: News['kind'], activity: Activity | undefined): boole
  * Whether a browser has notifications, but none that a page may show: phones leave them to workers in the background, which this
  * page has none of. It is tried before anything is allowed, since then nothing is shown.
  */
-export function refusesPages(Notifications: typeof Notification): boolean {
+export function requiresServiceWorker(Notifications: typeof Notification): boolean {
   if (Notifications.permission === 'granted') return false;
   try {
     return new Notifications('') === undefined;
@@ -60,6 +63,6 @@ export function refusesPages(Notifications: typeof Notification): boolean {
 }
 
 /** The title of a tab: how many sessions wait, and where one is. */
-export function tabTitle(waiting: number, place: string | undefined): string {
-  return `${waiting > 0 ? `(${waiting}) ` : ''}${place ? `${place} · ` : ''}Hostler`;
+export function tabTitle(waiting: number, location: string | undefined): string {
+  return `${waiting > 0 ? `(${waiting}) ` : ''}${location ? `${location} · ` : ''}Hostler`;
 }

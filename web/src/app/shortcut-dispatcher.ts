@@ -3,21 +3,21 @@
  * character to the field for messages.
  */
 
-import { focusField, isEditable, types } from './message-field-focus.ts';
-import { letterKeys } from './preferences.svelte.ts';
+import { focusMessageField, isTextInput, typesText } from './message-field-focus.ts';
+import { areLetterKeysEnabled } from './preferences.svelte.ts';
 import {
   isChord,
-  isLetter,
-  type Pressed,
+  type KeyPress,
+  normalizeKeyPress,
   SHORTCUTS,
   type Shortcut,
   type ShortcutId,
-  strokeOf,
-  waysOf,
+  strokesOf,
+  typesCharacter,
 } from './shortcut-registry.ts';
 
 /** What a key does now. */
-export interface Binding {
+export interface ShortcutBinding {
   readonly id: ShortcutId;
   /** `false` if there was nothing to do: then the key is free for others. */
   readonly run: (event: KeyboardEvent) => unknown;
@@ -27,42 +27,47 @@ export interface Binding {
 }
 
 /** What has the focus: the element, and whether text is typed into it. */
-export interface Focus {
+export interface FocusContext {
   readonly element: Element | undefined;
   readonly isField: boolean;
 }
 
-export class Shortcuts {
-  #all: readonly Binding[] = [];
-  readonly #letters: () => boolean;
+export class ShortcutDispatcher {
+  #bindings: readonly ShortcutBinding[] = [];
+  readonly #areLetterKeysEnabled: () => boolean;
 
-  constructor(letters: () => boolean = letterKeys) {
-    this.#letters = letters;
+  constructor(areLettersEnabled: () => boolean = areLetterKeysEnabled) {
+    this.#areLetterKeysEnabled = areLettersEnabled;
   }
 
   /** Lets a shortcut do something; the result takes it away again. Of several, the one that was bound last is asked first. */
-  bind(...bindings: readonly Binding[]): () => void {
-    this.#all = [...this.#all, ...bindings];
+  bind(...bindings: readonly ShortcutBinding[]): () => void {
+    this.#bindings = [...this.#bindings, ...bindings];
     return () => {
-      this.#all = this.#all.filter((binding) => !bindings.includes(binding));
+      this.#bindings = this.#bindings.filter((binding) => !bindings.includes(binding));
     };
   }
 
   /** What a key may do, in the order in which it is tried: what contains the focus comes before what works anywhere. */
-  find(pressed: Pressed, { element, isField }: Focus): readonly Binding[] {
-    const stroke = strokeOf(pressed);
-    const found = this.#all.filter((binding) => this.#means(binding, stroke, element, isField)).reverse();
-    const isGlobal = ({ id }: Binding) => SHORTCUTS[id].scope === 'global';
-    return [...found.filter((binding) => !isGlobal(binding)), ...found.filter(isGlobal)];
+  find(pressed: KeyPress, { element, isField }: FocusContext): readonly ShortcutBinding[] {
+    const stroke = normalizeKeyPress(pressed);
+    const matching = this.#bindings.filter((binding) => this.#matches(binding, stroke, element, isField)).reverse();
+    const isGlobal = ({ id }: ShortcutBinding) => SHORTCUTS[id].scope === 'global';
+    return [...matching.filter((binding) => !isGlobal(binding)), ...matching.filter(isGlobal)];
   }
 
-  #means({ id, when, within }: Binding, stroke: string, element: Element | undefined, isField: boolean): boolean {
+  #matches(
+    { id, when, within }: ShortcutBinding,
+    stroke: string,
+    element: Element | undefined,
+    isField: boolean,
+  ): boolean {
     const shortcut: Shortcut = SHORTCUTS[id];
-    if (!waysOf(shortcut).includes(stroke)) return false;
+    if (!strokesOf(shortcut).includes(stroke)) return false;
     if (isField && !isChord(stroke)) return false;
-    if (isLetter(stroke) && !this.#letters()) return false;
-    const around = within?.();
-    if (shortcut.scope !== 'global' && !(element && around?.contains(element))) return false;
+    if (typesCharacter(stroke) && !this.#areLetterKeysEnabled()) return false;
+    const container = within?.();
+    if (shortcut.scope !== 'global' && !(element && container?.contains(element))) return false;
     return when?.() ?? true;
   }
 
@@ -72,14 +77,14 @@ export class Shortcuts {
     // The browser keeps the focus in a dialog and closes it with Escape; a menu has its own keys.
     if (document.querySelector('dialog[open], [role="menu"]')) return;
     const element = event.target instanceof Element ? event.target : undefined;
-    const isField = isEditable(element);
+    const isField = isTextInput(element);
     for (const { run } of this.find(event, { element, isField })) {
       if (run(event) === false) continue;
       event.preventDefault();
       return;
     }
     // The browser types the character into what has the focus then.
-    if (!isField && types(event)) focusField();
+    if (!isField && typesText(event)) focusMessageField();
   }
 
   /** Listens to a window; the result stops it. */
@@ -91,6 +96,6 @@ export class Shortcuts {
 }
 
 /** The page's own. */
-export const shortcuts = new Shortcuts();
+export const shortcuts = new ShortcutDispatcher();
 
 const MODIFIERS = new Set(['Shift', 'Control', 'Alt', 'Meta', 'AltGraph', 'CapsLock']);

@@ -6,7 +6,7 @@
  */
 
 /** Where a shortcut works: anywhere, or while this part of the page contains the focus. */
-export type Scope = 'global' | 'composer' | 'card' | 'list' | 'queue';
+export type ShortcutScope = 'global' | 'composer' | 'card' | 'list' | 'queue';
 
 export interface Shortcut {
   /**
@@ -15,7 +15,7 @@ export interface Shortcut {
    */
   readonly keys: string | readonly string[];
   readonly label: string;
-  readonly scope: Scope;
+  readonly scope: ShortcutScope;
   /** What stands on the key caps, if not each of the ways. */
   readonly caps?: string;
 }
@@ -64,7 +64,7 @@ export const SHORTCUTS = {
 export type ShortcutId = keyof typeof SHORTCUTS;
 
 /** The scopes in the order of the help sheet, with its headings. */
-export const SCOPES: readonly (readonly [Scope, string])[] = [
+export const SCOPE_HEADINGS: readonly (readonly [ShortcutScope, string])[] = [
   ['global', 'Anywhere'],
   ['composer', 'In the message field'],
   ['card', 'In a focused request'],
@@ -73,17 +73,17 @@ export const SCOPES: readonly (readonly [Scope, string])[] = [
 ];
 
 /** The shortcuts of a scope, as the help sheet lists them. */
-export function shortcutsOf(scope: Scope): readonly Shortcut[] {
+export function shortcutsInScope(scope: ShortcutScope): readonly Shortcut[] {
   return Object.values<Shortcut>(SHORTCUTS).filter((shortcut) => shortcut.scope === scope);
 }
 
 /** What is needed to know of a key that was pressed. */
-export type Pressed = Pick<KeyboardEvent, 'key' | 'code' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
+export type KeyPress = Pick<KeyboardEvent, 'key' | 'code' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
 
 export const isMac = typeof navigator !== 'undefined' && /Mac|iP(hone|ad|od)/.test(navigator.userAgent);
 
 /** A pressed key as it is written in a shortcut. */
-export function strokeOf({ key, code, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string {
+export function normalizeKeyPress({ key, code, ctrlKey, metaKey, altKey, shiftKey }: KeyPress): string {
   // Keyboards of other scripts: the key that lies there.
   const latin = key.length === 1 && key > '~' ? (/^Key([A-Z])$/.exec(code)?.[1]?.toLowerCase() ?? key) : key;
   const isLatin = /^[a-z]$/i.test(latin);
@@ -101,12 +101,12 @@ export function isChord(stroke: string): boolean {
 }
 
 /** Whether a key types a character. */
-export function isLetter(stroke: string): boolean {
+export function typesCharacter(stroke: string): boolean {
   return stroke.length === 1 || stroke === 'Space';
 }
 
 /** How a shortcut is written on a key cap, key by key. */
-export function capsOf(keys: string, mac: boolean): readonly string[] {
+export function keyCaps(keys: string, mac: boolean): readonly string[] {
   const caps: Record<string, string> = mac
     ? { Mod: '⌘', Shift: '⇧', Alt: '⌥' }
     : { Mod: 'Ctrl', Shift: 'Shift', Alt: 'Alt' };
@@ -125,13 +125,13 @@ export function capsOf(keys: string, mac: boolean): readonly string[] {
 }
 
 /** A shortcut in a line of text, as in a tooltip. */
-export function hintOf(id: ShortcutId): string {
+export function shortcutHint(id: ShortcutId): string {
   const [first = ''] = [SHORTCUTS[id].keys].flat();
-  return capsOf(first, isMac).join(isMac ? '' : '+');
+  return keyCaps(first, isMac).join(isMac ? '' : '+');
 }
 
 /** A shortcut as `aria-keyshortcuts` has it. */
-export function ariaOf(id: ShortcutId): string {
+export function ariaKeyShortcut(id: ShortcutId): string {
   const [first = ''] = [SHORTCUTS[id].keys].flat();
   return first.replace('Mod', isMac ? 'Meta' : 'Control');
 }
@@ -142,11 +142,11 @@ function strokeParts(stroke: string): readonly string[] {
 }
 
 /** The strokes of a shortcut. */
-export function waysOf({ keys }: Shortcut): readonly string[] {
-  return (typeof keys === 'string' ? [keys] : keys).map((way) => way.split(' ').map(normal).join(' '));
+export function strokesOf({ keys }: Shortcut): readonly string[] {
+  return (typeof keys === 'string' ? [keys] : keys).map((stroke) => stroke.split(' ').map(normalizeStroke).join(' '));
 }
 
-function normal(stroke: string): string {
+function normalizeStroke(stroke: string): string {
   const parts = strokeParts(stroke);
   const key = parts.at(-1) ?? '';
   const modifiers = parts.slice(0, -1).map((part) => part.toLowerCase());

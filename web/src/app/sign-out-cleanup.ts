@@ -5,15 +5,15 @@ import { forgetCards } from '../tools/card-state.svelte.ts';
 import { forgetDrafts } from '../tools/questions/answer-drafts.svelte.ts';
 
 /** What is typed for a session that was not begun yet, by its name among what the browser keeps. */
-export const NEW_TEXT = 'new.text';
+export const NEW_SESSION_TEXT_KEY = 'new.text';
 
-type Store = Pick<Storage, 'key' | 'length' | 'removeItem'>;
+type ClearableStorage = Pick<Storage, 'key' | 'length' | 'removeItem'>;
 
 /** Forgets what was typed and not sent. Preferences stay. */
-export function forgetWords(lasting: () => Store, ofTab: () => Store): void {
+export function clearStoredText(persistent: () => ClearableStorage, perTab: () => ClearableStorage): void {
   try {
-    lasting().removeItem(`hostler.${NEW_TEXT}`);
-    const tab = ofTab();
+    persistent().removeItem(`hostler.${NEW_SESSION_TEXT_KEY}`);
+    const tab = perTab();
     const keys = Array.from({ length: tab.length }, (_, at) => tab.key(at));
     for (const key of keys) if (key?.startsWith(PREFIX)) tab.removeItem(key);
   } catch {
@@ -22,7 +22,7 @@ export function forgetWords(lasting: () => Store, ofTab: () => Store): void {
 }
 
 /** Forgets what was typed and drafted and is only in memory: it outlives the parts of the page that show it. */
-export function forgetTyped(): void {
+export function clearTextInMemory(): void {
   closeShelves();
   forgetCards();
   forgetDrafts();

@@ -3,52 +3,56 @@
 import type { Uri } from '../ahp/index.ts';
 
 /** What tabs say: `asks` whether somebody sees a session, or that somebody `sees` it. */
-type Said = { readonly asks: Uri } | { readonly sees: Uri };
+type TabMessage = { readonly asks: Uri } | { readonly sees: Uri };
 
 /** How long a tab that shows a session may take to say so, in milliseconds. */
-export const PATIENCE = 300;
+export const REPLY_TIMEOUT_MS = 300;
 
-export class Sightings {
-  readonly #line: BroadcastChannel;
+export class TabVisibility {
+  readonly #channel: BroadcastChannel;
   readonly #waiting = new Map<Uri, Set<() => void>>();
 
   /** `isSeen` tells whether somebody sees a session here; `onseen` hears of those that are seen elsewhere. */
-  constructor(isSeen: (session: Uri) => boolean, onseen: (session: Uri) => void, name = 'hostler.sightings') {
-    this.#line = new BroadcastChannel(name);
-    this.#line.onmessage = ({ data }: MessageEvent<Said>) => {
+  constructor(
+    isVisible: (session: Uri) => boolean,
+    onVisibleElsewhere: (session: Uri) => void,
+    name = 'hostler.sightings',
+  ) {
+    this.#channel = new BroadcastChannel(name);
+    this.#channel.onmessage = ({ data }: MessageEvent<TabMessage>) => {
       if ('asks' in data) {
-        if (isSeen(data.asks)) this.tell(data.asks);
+        if (isVisible(data.asks)) this.announceVisible(data.asks);
         return;
       }
-      for (const found of this.#waiting.get(data.sees) ?? []) found();
-      onseen(data.sees);
+      for (const confirm of this.#waiting.get(data.sees) ?? []) confirm();
+      onVisibleElsewhere(data.sees);
     };
   }
 
   /** Somebody sees a session here. */
-  tell(session: Uri): void {
-    this.#line.postMessage({ sees: session } satisfies Said);
+  announceVisible(session: Uri): void {
+    this.#channel.postMessage({ sees: session } satisfies TabMessage);
   }
 
   /** Whether another tab shows a session to somebody. A tab that was killed says nothing, so nothing is remembered. */
-  isSeenElsewhere(session: Uri): Promise<boolean> {
+  isVisibleInOtherTab(session: Uri): Promise<boolean> {
     return new Promise((resolve) => {
       const waiting = this.#waiting.get(session) ?? new Set();
       this.#waiting.set(session, waiting);
-      const end = (isSeen: boolean) => {
+      const settle = (isVisible: boolean) => {
         clearTimeout(timer);
-        waiting.delete(found);
+        waiting.delete(confirm);
         if (waiting.size === 0) this.#waiting.delete(session);
-        resolve(isSeen);
+        resolve(isVisible);
       };
-      const found = () => end(true);
-      const timer = setTimeout(() => end(false), PATIENCE);
-      waiting.add(found);
-      this.#line.postMessage({ asks: session } satisfies Said);
+      const confirm = () => settle(true);
+      const timer = setTimeout(() => settle(false), REPLY_TIMEOUT_MS);
+      waiting.add(confirm);
+      this.#channel.postMessage({ asks: session } satisfies TabMessage);
     });
   }
 
   close(): void {
-    this.#line.close();
+    this.#channel.close();
   }
 }

@@ -3,16 +3,16 @@
 import { createContext } from 'svelte';
 import { SvelteMap } from 'svelte/reactivity';
 
-export class Unfolded {
-  readonly #all = new SvelteMap<string, boolean>();
+export class ExpandedSections {
+  readonly #expanded = new SvelteMap<string, boolean>();
 
   has(key: string): boolean {
-    return this.#all.get(key) ?? false;
+    return this.#expanded.get(key) ?? false;
   }
 
   set(key: string, isOpen: boolean): void {
-    this.#all.set(key, isOpen);
+    this.#expanded.set(key, isOpen);
   }
 }
 
-export const [getUnfolded, setUnfolded] = createContext<Unfolded>();
+export const [getExpandedSections, setExpandedSections] = createContext<ExpandedSections>();

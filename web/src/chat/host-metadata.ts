@@ -2,65 +2,65 @@
 
 import type { ConfigState, Json, JsonObject, Meta, ModelInfo, Usage } from '../ahp/index.ts';
 
-function told(meta: Meta | undefined): JsonObject {
-  return object(meta?.hostler);
+function hostMeta(meta: Meta | undefined): JsonObject {
+  return asObject(meta?.hostler);
 }
 
-function object(value: Json | undefined): JsonObject {
+function asObject(value: Json | undefined): JsonObject {
   return value !== null && typeof value === 'object' && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
-function number(value: Json | undefined): number | undefined {
+function asNumber(value: Json | undefined): number | undefined {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
 }
 
-function string(value: Json | undefined): string | undefined {
+function asString(value: Json | undefined): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /** What a turn, or a whole session, has used. */
-export interface Spent {
+export interface UsageTotals {
   readonly input: number | undefined;
   readonly output: number | undefined;
   readonly dollars: number | undefined;
 }
 
-export function spentByTurn(usage: Usage): Spent {
+export function readTurnUsage(usage: Usage): UsageTotals {
   const { inputTokens, outputTokens, cacheReadTokens } = usage;
-  const { cacheWriteTokens, costUsd } = told(usage._meta);
-  const parts = [inputTokens, cacheReadTokens, number(cacheWriteTokens)].filter((part) => part !== undefined);
+  const { cacheWriteTokens, costUsd } = hostMeta(usage._meta);
+  const parts = [inputTokens, cacheReadTokens, asNumber(cacheWriteTokens)].filter((part) => part !== undefined);
   const input = parts.length > 0 ? parts.reduce((sum, part) => sum + part, 0) : undefined;
-  return { input, output: outputTokens, dollars: number(costUsd) };
+  return { input, output: outputTokens, dollars: asNumber(costUsd) };
 }
 
-export function spentBySession(meta: Meta | undefined): Spent | undefined {
-  const { usage } = told(meta);
+export function readSessionUsage(meta: Meta | undefined): UsageTotals | undefined {
+  const { usage } = hostMeta(meta);
   if (usage === undefined) return undefined;
-  const { inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens, dollars, unpricedTokens } = object(usage);
-  const input = (number(inputTokens) ?? 0) + (number(cacheReadTokens) ?? 0) + (number(cacheWriteTokens) ?? 0);
+  const { inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens, dollars, unpricedTokens } = asObject(usage);
+  const input = (asNumber(inputTokens) ?? 0) + (asNumber(cacheReadTokens) ?? 0) + (asNumber(cacheWriteTokens) ?? 0);
   // A sum that leaves some of it out would say less than it was.
-  const isWhole = (number(unpricedTokens) ?? 0) === 0;
-  return { input, output: number(outputTokens), dollars: isWhole ? number(dollars) : undefined };
+  const isFullyPriced = (asNumber(unpricedTokens) ?? 0) === 0;
+  return { input, output: asNumber(outputTokens), dollars: isFullyPriced ? asNumber(dollars) : undefined };
 }
 
 /** How full the model's memory is. */
-export interface Fill {
+export interface ContextUsage {
   readonly used: number;
-  readonly of: number | undefined;
+  readonly limit: number | undefined;
 }
 
-export function fillOf(usage: Usage | undefined, models: readonly ModelInfo[]): Fill | undefined {
+export function readContextUsage(usage: Usage | undefined, models: readonly ModelInfo[]): ContextUsage | undefined {
   if (!usage) return undefined;
-  const { contextTokens, contextWindow } = told(usage._meta);
-  const used = number(contextTokens);
+  const { contextTokens, contextWindow } = hostMeta(usage._meta);
+  const used = asNumber(contextTokens);
   if (used === undefined) return undefined;
   const known = models.find((model) => model.id === usage.model)?.maxContextWindow;
-  return { used, of: number(contextWindow) ?? known };
+  return { used, limit: asNumber(contextWindow) ?? known };
 }
 
 /** A limit that everything waits for. */
-export function heldBy(meta: Meta | undefined): string | undefined {
-  return string(object(told(meta).held).message);
+export function readHoldMessage(meta: Meta | undefined): string | undefined {
+  return asString(asObject(hostMeta(meta).held).message);
 }
 
 /** Whether the configuration of the session's folder applies. */
@@ -69,31 +69,31 @@ export interface FolderTrust {
   readonly directory: string;
 }
 
-export function trustOf(meta: Meta | undefined): FolderTrust | undefined {
-  const trust = object(told(meta).trust);
-  const [state, directory] = [string(trust.state), string(trust.directory)];
+export function readFolderTrust(meta: Meta | undefined): FolderTrust | undefined {
+  const trust = asObject(hostMeta(meta).trust);
+  const [state, directory] = [asString(trust.state), asString(trust.directory)];
   return state && directory ? { state, directory } : undefined;
 }
 
 /** What became of an attachment that a person could notice. */
-export function warningsOf(meta: Meta | undefined): readonly string[] {
-  const { warnings } = told(meta);
+export function readAttachmentWarnings(meta: Meta | undefined): readonly string[] {
+  const { warnings } = hostMeta(meta);
   if (!Array.isArray(warnings)) return [];
-  return warnings.flatMap((warning: Json) => string(object(warning).sentence) ?? []);
+  return warnings.flatMap((warning: Json) => asString(asObject(warning).sentence) ?? []);
 }
 
 /** The end of what an agent wrote to its error output. */
-export function stderrOf(meta: Meta | undefined): string | undefined {
-  return string(told(meta).stderr);
+export function readAgentStderr(meta: Meta | undefined): string | undefined {
+  return asString(hostMeta(meta).stderr);
 }
 
-export function dollars(amount: number): string {
+export function formatDollars(amount: number): string {
   if (amount === 0) return '$0';
   if (amount < 0.001) return '< $0.001';
   return `$${amount.toFixed(amount < 0.1 ? 3 : 2)}`;
 }
 
-const FAILURES: Readonly<Record<string, string>> = {
+const ERROR_HEADLINES: Readonly<Record<string, string>> = {
   interrupted: 'The host ended in the middle of this turn',
   agentExited: 'The agent ended unexpectedly',
   agentMissing: 'There is no agent on the host',
@@ -116,13 +116,13 @@ const FAILURES: Readonly<Record<string, string>> = {
 };
 
 /** What happened, in a few words; the error's own message says what to do. */
-export function failureOf(errorType: string): string {
+export function errorHeadline(errorType: string): string {
   if (errorType.startsWith('attachment_')) return 'An attachment could not be used';
-  return Object.hasOwn(FAILURES, errorType) ? (FAILURES[errorType] ?? '') : 'The turn failed';
+  return Object.hasOwn(ERROR_HEADLINES, errorType) ? (ERROR_HEADLINES[errorType] ?? '') : 'The turn failed';
 }
 
 /** What a person has chosen for a session, in the words of the choice. */
-export function configuredOf(
+export function configuredValues(
   config: ConfigState | undefined,
   keys: readonly string[] = ['permissionMode', 'model', 'effort', 'branch'],
 ): readonly { title: string; value: string }[] {

@@ -2,19 +2,19 @@
 
 import type { activityOf } from '../ahp/index.ts';
 
-type Activity = ReturnType<typeof activityOf>;
+type ChatActivity = ReturnType<typeof activityOf>;
 
 /** What is said when a chat does something else than before; none if there is nothing to say. */
-export function announced(before: Activity | undefined, now: Activity): string | undefined {
-  if (before === undefined || before === now) return undefined;
-  switch (now) {
+export function statusAnnouncement(previous: ChatActivity | undefined, current: ChatActivity): string | undefined {
+  if (previous === undefined || previous === current) return undefined;
+  switch (current) {
     case 'inProgress':
-      return before === 'inputNeeded' ? undefined : 'The agent is working';
+      return previous === 'inputNeeded' ? undefined : 'The agent is working';
     case 'inputNeeded':
       return 'The agent is waiting for you';
     case 'error':
       return 'The turn failed';
     case 'idle':
-      return before === 'error' ? undefined : 'Answer complete';
+      return previous === 'error' ? undefined : 'Answer complete';
   }
 }

@@ -5,27 +5,29 @@
  */
 
 /** What a person looks at: the end, wherever it goes, or some distance below the top of a turn. */
-export type Place = { readonly at: 'end' } | { readonly at: 'turn'; readonly id: string; readonly offset: number };
+export type ScrollAnchor =
+  | { readonly at: 'end' }
+  | { readonly at: 'turn'; readonly id: string; readonly offset: number };
 
-export const END: Place = { at: 'end' };
+export const ANCHOR_END: ScrollAnchor = { at: 'end' };
 
 /** The turns from one index up to another one. */
-export interface Span {
+export interface TurnRange {
   readonly from: number;
   readonly to: number;
 }
 
 /** Room above the first turn and below the last one. */
-export interface Margins {
+export interface LayoutMargins {
   readonly above: number;
   readonly below: number;
 }
 
 /** How near to the end is at the end. */
-const NEAR = 32;
+const NEAR_END_PX = 32;
 
-export class Layout {
-  readonly #margins: Margins;
+export class TurnLayout {
+  readonly #margins: LayoutMargins;
   readonly #measured = new Map<string, number>();
   #ids: readonly string[] = [];
   #index = new Map<string, number>();
@@ -34,7 +36,7 @@ export class Layout {
   #tops: number[] = [0];
   #isStale = true;
 
-  constructor(margins: Margins) {
+  constructor(margins: LayoutMargins) {
     this.#margins = margins;
   }
 
@@ -59,7 +61,7 @@ export class Layout {
   }
 
   /** All heights were those of another width: they are guesses now. */
-  forget(): void {
+  clearMeasurements(): void {
     this.#measured.clear();
     this.#isStale = true;
   }
@@ -70,7 +72,7 @@ export class Layout {
 
   /** Where a turn begins, from the first one's top. */
   top(index: number): number {
-    const tops = this.#fresh();
+    const tops = this.#computeTops();
     return tops[Math.max(0, Math.min(index, tops.length - 1))] ?? 0;
   }
 
@@ -80,13 +82,13 @@ export class Layout {
   }
 
   /** Everything that can be scrolled through. */
-  get extent(): number {
+  get scrollHeight(): number {
     return this.#margins.above + this.height + this.#margins.below;
   }
 
   /** The turn at a height, or the nearest one. */
   indexAt(y: number): number {
-    const tops = this.#fresh();
+    const tops = this.#computeTops();
     let low = 0;
     let high = Math.max(0, this.#ids.length - 1);
     while (low < high) {
@@ -98,21 +100,23 @@ export class Layout {
   }
 
   /** How far one has scrolled who looks at a place. */
-  scrollFor(place: Place, viewport: number): number {
-    const most = Math.max(0, this.extent - viewport);
-    if (place.at === 'end') return most;
-    const index = this.indexOf(place.id);
-    if (index < 0) return most;
-    return Math.max(0, Math.min(most, this.#margins.above + this.top(index) + place.offset));
+  scrollFor(anchor: ScrollAnchor, viewport: number): number {
+    const maxScroll = Math.max(0, this.scrollHeight - viewport);
+    if (anchor.at === 'end') return maxScroll;
+    const index = this.indexOf(anchor.id);
+    if (index < 0) return maxScroll;
+    return Math.max(0, Math.min(maxScroll, this.#margins.above + this.top(index) + anchor.offset));
   }
 
   /** What one looks at who has scrolled so far. */
-  placeAt(scroll: number, viewport: number): Place {
-    return scroll >= this.extent - viewport - NEAR ? END : (this.turnAt(scroll) ?? END);
+  anchorAt(scroll: number, viewport: number): ScrollAnchor {
+    return scroll >= this.scrollHeight - viewport - NEAR_END_PX
+      ? ANCHOR_END
+      : (this.turnAnchorAt(scroll) ?? ANCHOR_END);
   }
 
   /** The turn at the upper edge of what one sees who has scrolled so far. */
-  turnAt(scroll: number): Place | undefined {
+  turnAnchorAt(scroll: number): ScrollAnchor | undefined {
     const y = scroll - this.#margins.above;
     const index = this.indexAt(y);
     const id = this.#ids[index];
@@ -120,22 +124,22 @@ export class Layout {
   }
 
   /** The turns that have to be on the page. */
-  span(scroll: number, viewport: number, overscan: number): Span {
+  visibleRange(scroll: number, viewport: number, overscan: number): TurnRange {
     if (this.#ids.length === 0) return { from: 0, to: 0 };
     const y = scroll - this.#margins.above;
     return { from: this.indexAt(y - overscan), to: this.indexAt(y + viewport + overscan) + 1 };
   }
 
   /** The turn that `by` steps lead to; one that has begun above is a step away itself. */
-  step(scroll: number, by: 1 | -1): string | undefined {
+  turnAfterStep(scroll: number, by: 1 | -1): string | undefined {
     const y = scroll - this.#margins.above;
     // A turn at the upper edge is the one that a person is at, even if a little of the one before is seen.
-    const index = this.indexAt(y + NEAR);
-    const isInside = y - this.top(index) > NEAR;
+    const index = this.indexAt(y + NEAR_END_PX);
+    const isInside = y - this.top(index) > NEAR_END_PX;
     return this.#ids[by > 0 ? index + 1 : isInside ? index : index - 1];
   }
 
-  #fresh(): readonly number[] {
+  #computeTops(): readonly number[] {
     if (!this.#isStale) return this.#tops;
     this.#isStale = false;
     const tops = new Array<number>(this.#ids.length + 1);

@@ -31,7 +31,7 @@ export class SessionActions {
 
   async setArchived(session: SessionSummary, archived: boolean): Promise<void> {
     const done = await this.#page.attempt(setArchived(this.#page.host, session.resource, archived));
-    if (done) this.#page.say(`${archived ? 'Archived' : 'Back in the list'}: ${titleOf(session)}`);
+    if (done) this.#page.showNotice(`${archived ? 'Archived' : 'Back in the list'}: ${titleOf(session)}`);
   }
 
   async setRead(session: SessionSummary, isRead: boolean): Promise<void> {
@@ -50,14 +50,15 @@ export class SessionActions {
   async delete(session: SessionSummary): Promise<void> {
     this.deleting = undefined;
     const { route } = this.#page;
-    if (route.view === 'session' && route.session === session.resource) this.#page.go({ view: 'home' }, 'replace');
+    if (route.view === 'session' && route.session === session.resource)
+      this.#page.navigate({ view: 'home' }, 'replace');
     const done = await this.#page.attempt(remove(this.#page.host, session.resource));
-    if (done) this.#page.say(`Deleted: ${titleOf(session)}`);
+    if (done) this.#page.showNotice(`Deleted: ${titleOf(session)}`);
   }
 
   async copyId(session: SessionSummary): Promise<void> {
     const done = await this.#page.attempt(copyText(session.resource));
-    if (done) this.#page.say('The id is copied.');
+    if (done) this.#page.showNotice('The id is copied.');
   }
 
   /** A session's menu. */

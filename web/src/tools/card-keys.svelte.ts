@@ -6,9 +6,9 @@
  */
 
 import { untrack } from 'svelte';
-import { letterKeys } from '../app/preferences.svelte.ts';
+import { areLetterKeysEnabled } from '../app/preferences.svelte.ts';
 import { shortcuts } from '../app/shortcut-dispatcher.ts';
-import { ariaOf, type ShortcutId } from '../app/shortcut-registry.ts';
+import { ariaKeyShortcut, type ShortcutId } from '../app/shortcut-registry.ts';
 
 /** What a card can do by keys. `false` if there is nothing to do. */
 export interface CardActions {
@@ -39,7 +39,7 @@ let settling: ReturnType<typeof setTimeout> | undefined;
 
 /** Whether digits and letters work on a card now. */
 export function hasLetters(place: string): boolean {
-  return letterKeys() && now.focused === place;
+  return areLetterKeysEnabled() && now.focused === place;
 }
 
 /** Whether the chords are about a card now. */
@@ -142,6 +142,6 @@ function isSeen(control: Element | null): boolean {
 
 /** What `aria-keyshortcuts` says about a button of a card: the keys that work now. */
 export function ariaKeys(place: string, key: string, chord?: ShortcutId): string | undefined {
-  const keys = [hasLetters(place) && key, chord && hasChords(place) && ariaOf(chord)].filter(Boolean);
+  const keys = [hasLetters(place) && key, chord && hasChords(place) && ariaKeyShortcut(chord)].filter(Boolean);
   return keys.length > 0 ? keys.join(' ') : undefined;
 }

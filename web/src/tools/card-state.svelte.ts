@@ -3,7 +3,7 @@
 import { tick, untrack } from 'svelte';
 import type { Attachment } from 'svelte/attachments';
 import { SvelteMap, SvelteSet } from 'svelte/reactivity';
-import { returnToField } from '../app/message-field-focus.ts';
+import { focusMessageFieldUnlessTouch } from '../app/message-field-focus.ts';
 import { remember } from './bounded-map.ts';
 import { answerable, type CardActions } from './card-keys.svelte.ts';
 
@@ -56,7 +56,7 @@ export function waits(place: string, actions: CardActions): Attachment<HTMLEleme
       onScreen.delete(place);
       end();
       // The focus goes to the field for messages after every answer.
-      if (hadFocus) void tick().then(() => isFocusLost() && returnToField());
+      if (hadFocus) void tick().then(() => isFocusLost() && focusMessageFieldUnlessTouch());
     };
   };
 }

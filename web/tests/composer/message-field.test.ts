@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ChatState, CompletionItem } from '../../src/ahp/index.ts';
-import { SHORTCUTS, shortcutsOf } from '../../src/app/shortcut-registry.ts';
+import { SHORTCUTS, shortcutsInScope } from '../../src/app/shortcut-registry.ts';
 import { completed, moved, offer, triggered } from '../../src/composer/completion-text.ts';
 import { type Circumstances, type Key, meaningOf, TWICE } from '../../src/composer/composer-keys.ts';
 import { History, ownMessages } from '../../src/composer/message-history.ts';
@@ -67,7 +67,7 @@ test.each<[string, Partial<Circumstances>, ReturnType<typeof meaningOf>]>([
 test('the help sheet lists the keys of the field as they are', () => {
   const now = { ...idle, running: true, mayBrowse: true };
   const after: Record<string, Partial<Circumstances>> = { stop: { escapedAt: now.now - 1 } };
-  const meant = shortcutsOf('composer').map(({ keys }) => {
+  const meant = shortcutsInScope('composer').map(({ keys }) => {
     const id =
       Object.entries(SHORTCUTS).find(([, known]) => known.scope === 'composer' && known.keys === keys)?.[0] ?? '';
     const last = String(keys).split(' ').at(-1)?.replace('Mod', 'Ctrl') ?? '';

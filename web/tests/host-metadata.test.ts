@@ -46,15 +46,15 @@ describe('usage', () => {
       readContextUsage({ model: 'm', _meta: { hostler: { contextTokens: 50, contextWindow: 100 } } }, models),
     ).toEqual({
       used: 50,
-      of: 100,
+      limit: 100,
     });
     expect(readContextUsage({ model: 'm', _meta: { hostler: { contextTokens: 50 } } }, models)).toEqual({
       used: 50,
-      of: 200,
+      limit: 200,
     });
     expect(readContextUsage({ model: 'x', _meta: { hostler: { contextTokens: 50 } } }, models)).toEqual({
       used: 50,
-      of: undefined,
+      limit: undefined,
     });
     expect(readContextUsage({ model: 'm' }, models)).toBeUndefined();
   });

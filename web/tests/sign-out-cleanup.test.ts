@@ -2,7 +2,7 @@
 
 import { expect, test, vi } from 'vitest';
 import { clearStoredText, clearTextInMemory } from '../src/app/sign-out-cleanup.ts';
-import { keep, untilSignOut } from '../src/composer/draft-storage.ts';
+import { storeDraft, writableUntilSignOut } from '../src/composer/draft-storage.ts';
 import { slot, type, unfold, unfolded, unsent } from '../src/tools/card-state.svelte.ts';
 import { draftsOf } from '../src/tools/questions/answer-drafts.svelte.ts';
 
@@ -21,7 +21,7 @@ test('whoever signs out leaves no words behind, and the preferences stay', () =>
   lasting.setItem('hostler.new.text', 'my secret plan');
   lasting.setItem('hostler.theme', 'dark');
   for (const chat of ['ahp-chat:/1', 'ahp-chat:/2', 'ahp-chat:/3'])
-    keep(tab, chat, { typed: { text: chat, attachments: [] } });
+    storeDraft(tab, chat, { typed: { text: chat, attachments: [] } });
   tab.setItem('another', 'page');
   clearStoredText(
     () => lasting,
@@ -59,13 +59,13 @@ test('signing out forgets what was typed into cards and drafted, and sends none 
 
 test('a message that comes back after somebody signed out is not kept', () => {
   const tab = new Store();
-  const [before, sent] = [untilSignOut(tab), { sent: [{ text: 'a secret', attachments: [] }] }];
-  keep(before, 'ahp-chat:/1', sent);
+  const [before, sent] = [writableUntilSignOut(tab), { sent: [{ text: 'a secret', attachments: [] }] }];
+  storeDraft(before, 'ahp-chat:/1', sent);
   expect(tab.size).toBe(1);
-  keep(before, 'ahp-chat:/1', {});
+  storeDraft(before, 'ahp-chat:/1', {});
   clearTextInMemory();
-  keep(before, 'ahp-chat:/1', sent);
+  storeDraft(before, 'ahp-chat:/1', sent);
   expect(tab.size).toBe(0);
-  keep(untilSignOut(tab), 'ahp-chat:/1', sent);
+  storeDraft(writableUntilSignOut(tab), 'ahp-chat:/1', sent);
   expect(tab.size).toBe(1);
 });

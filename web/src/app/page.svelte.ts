@@ -2,7 +2,7 @@
 
 import { createContext, tick } from 'svelte';
 import { browserEnvironment, Host, type Uri } from '../ahp/index.ts';
-import { wouldLose } from '../composer/unsaved-guard.ts';
+import { hasUnsavedText } from '../composer/unsaved-guard.ts';
 import { SessionActions } from '../sessions/session-actions.svelte.ts';
 import { isWaiting } from '../sessions/session-rows.ts';
 import { focusMessageFieldUnlessTouch } from './message-field-focus.ts';
@@ -68,7 +68,7 @@ export class Page {
       this.now = Date.now();
     }, MINUTE_MS / 2);
     const onBeforeUnload = (event: BeforeUnloadEvent) => {
-      if (wouldLose(() => sessionStorage)) event.preventDefault();
+      if (hasUnsavedText(() => sessionStorage)) event.preventDefault();
     };
     addEventListener('beforeunload', onBeforeUnload);
     this.host.start();

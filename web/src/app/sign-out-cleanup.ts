@@ -1,6 +1,6 @@
 /** Words that this browser keeps for somebody: whoever signs out takes them along. */
 
-import { closeShelves, PREFIX } from '../composer/draft-storage.ts';
+import { blockWritesAfterSignOut, STORAGE_KEY_PREFIX } from '../composer/draft-storage.ts';
 import { forgetCards } from '../tools/card-state.svelte.ts';
 import { forgetDrafts } from '../tools/questions/answer-drafts.svelte.ts';
 
@@ -15,7 +15,7 @@ export function clearStoredText(persistent: () => ClearableStorage, perTab: () =
     persistent().removeItem(`hostler.${NEW_SESSION_TEXT_KEY}`);
     const tab = perTab();
     const keys = Array.from({ length: tab.length }, (_, at) => tab.key(at));
-    for (const key of keys) if (key?.startsWith(PREFIX)) tab.removeItem(key);
+    for (const key of keys) if (key?.startsWith(STORAGE_KEY_PREFIX)) tab.removeItem(key);
   } catch {
     // A browser that keeps nothing has nothing to forget.
   }
@@ -23,7 +23,7 @@ export function clearStoredText(persistent: () => ClearableStorage, perTab: () =
 
 /** Forgets what was typed and drafted and is only in memory: it outlives the parts of the page that show it. */
 export function clearTextInMemory(): void {
-  closeShelves();
+  blockWritesAfterSignOut();
   forgetCards();
   forgetDrafts();
 }

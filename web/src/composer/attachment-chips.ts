@@ -3,9 +3,9 @@
 import type { Attachment, AttachmentPlan, FilePlan } from '../ahp/index.ts';
 import { bytes, many } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
-import { sameThing } from './message-content.ts';
+import { isSameAttachment } from './message-content.ts';
 
-export interface Chip {
+export interface AttachmentChip {
   readonly id: string;
   readonly label: string;
   /** None while its file is read, and if it cannot be. */
@@ -19,7 +19,7 @@ export interface Chip {
   /** What the host would do with it. */
   readonly plan?: FilePlan;
   /** The host does not keep it with the draft: only this page has it. */
-  readonly stays?: boolean;
+  readonly isLocalOnly?: boolean;
   /** What it was before the host kept it, in case that it does so no longer. */
   readonly original?: Attachment;
   /** A picture of it that the browser has. */
@@ -27,45 +27,45 @@ export interface Chip {
 }
 
 /** The most that the page reads of one file, and takes along in one message: a frame of the connection has its bounds, too. */
-export const FILE_MOST = 32 * 1024 * 1024;
-export const TOTAL_MOST = 40 * 1024 * 1024;
+export const MAX_FILE_BYTES = 32 * 1024 * 1024;
+export const MAX_TOTAL_BYTES = 40 * 1024 * 1024;
 
-const ELSEWHERE = 'put it into the workspace and name it with @ instead, so that the agent can open it';
+const USE_WORKSPACE_HINT = 'put it into the workspace and name it with @ instead, so that the agent can open it';
 
 /** Why the page does not read a file, beside what it has already. */
-export function tooLarge(size: number, chips: readonly Chip[]): string | undefined {
-  if (size > FILE_MOST) return `it has ${bytes(size)}, more than a browser can pass on; ${ELSEWHERE}`;
+export function sizeProblem(size: number, chips: readonly AttachmentChip[]): string | undefined {
+  if (size > MAX_FILE_BYTES) return `it has ${bytes(size)}, more than a browser can pass on; ${USE_WORKSPACE_HINT}`;
   const total = chips.reduce((sum, chip) => sum + (isEmbedded(chip) ? (chip.size ?? 0) : 0), size);
-  return total > TOTAL_MOST
-    ? `all files together have ${bytes(total)}, more than one message carries; ${ELSEWHERE}`
+  return total > MAX_TOTAL_BYTES
+    ? `all files together have ${bytes(total)}, more than one message carries; ${USE_WORKSPACE_HINT}`
     : undefined;
 }
 
-export function isEmbedded({ attachment }: Chip): boolean {
+export function isEmbedded({ attachment }: AttachmentChip): boolean {
   return attachment?.type === 'embeddedResource';
 }
 
 /** What the chips bring, in their order. */
-export function attachmentsOf(chips: readonly Chip[]): readonly Attachment[] {
+export function chipAttachments(chips: readonly AttachmentChip[]): readonly Attachment[] {
   return chips.flatMap(({ attachment }) => attachment ?? []);
 }
 
 /** Chips for what somebody attached elsewhere; those that are here already stay as they are. */
-export function reconciled(
-  chips: readonly Chip[],
+export function reconcileChips(
+  chips: readonly AttachmentChip[],
   attachments: readonly Attachment[],
   newId: () => string,
-): readonly Chip[] {
+): readonly AttachmentChip[] {
   const free = [...chips];
   return attachments.map((attachment) => {
-    const at = free.findIndex((chip) => chip.attachment && sameThing(chip.attachment, attachment));
+    const at = free.findIndex((chip) => chip.attachment && isSameAttachment(chip.attachment, attachment));
     const [known] = at === -1 ? [] : free.splice(at, 1);
-    return known ?? chipOf(attachment, newId());
+    return known ?? createChip(attachment, newId());
   });
 }
 
-export function chipOf(attachment: Attachment, id: string, mention?: string): Chip {
-  const about =
+export function createChip(attachment: Attachment, id: string, mention?: string): AttachmentChip {
+  const metadata =
     attachment.type === 'resource'
       ? { contentType: attachment.contentType, size: attachment.sizeHint }
       : attachment.type === 'embeddedResource'
@@ -75,20 +75,20 @@ export function chipOf(attachment: Attachment, id: string, mention?: string): Ch
     id,
     label: attachment.label,
     attachment,
-    ...(about.contentType !== undefined && { contentType: about.contentType }),
-    ...(about.size !== undefined && { size: about.size }),
+    ...(metadata.contentType !== undefined && { contentType: metadata.contentType }),
+    ...(metadata.size !== undefined && { size: metadata.size }),
     ...(mention !== undefined && { mention }),
   };
 }
 
 /** The host keeps what was sent along with a draft, and names it: from now on the name is enough. */
-export function kept(
-  chips: readonly Chip[],
-  told: readonly Chip[],
+export function replaceWithStored(
+  chips: readonly AttachmentChip[],
+  savedChips: readonly AttachmentChip[],
   attachments: readonly Attachment[],
-): readonly Chip[] {
+): readonly AttachmentChip[] {
   return chips.map((chip) => {
-    const at = told.findIndex(({ id }) => id === chip.id);
+    const at = savedChips.findIndex(({ id }) => id === chip.id);
     const attachment = attachments[at];
     return isEmbedded(chip) && attachment?.type === 'resource'
       ? { ...chip, attachment, ...(chip.attachment && { original: chip.attachment }) }
@@ -97,74 +97,78 @@ export function kept(
 }
 
 /** The host has let go of what it kept: the page's own contents go along once more. */
-export function revived(chips: readonly Chip[]): readonly Chip[] {
-  return chips.map((chip) => (chip.original ? { ...chip, attachment: chip.original, stays: true } : chip));
+export function restoreOriginals(chips: readonly AttachmentChip[]): readonly AttachmentChip[] {
+  return chips.map((chip) => (chip.original ? { ...chip, attachment: chip.original, isLocalOnly: true } : chip));
 }
 
 /** Without those whose words were taken out of the text. */
-export function meant(chips: readonly Chip[], text: string): readonly Chip[] {
+export function removeUnmentioned(chips: readonly AttachmentChip[], text: string): readonly AttachmentChip[] {
   const left = chips.filter(({ mention }) => mention === undefined || text.includes(mention));
   return left.length === chips.length ? chips : left;
 }
 
 /** The host's plan, noted on the chips that it was asked about. */
-export function planned(chips: readonly Chip[], asked: readonly string[], plan: AttachmentPlan): readonly Chip[] {
+export function applyPlan(
+  chips: readonly AttachmentChip[],
+  asked: readonly string[],
+  plan: AttachmentPlan,
+): readonly AttachmentChip[] {
   return chips.map((chip) => {
     const file = plan.files[asked.indexOf(chip.id)];
     return file ? { ...chip, plan: file } : chip;
   });
 }
 
-export interface Trouble {
-  readonly sentence: string;
+export interface ChipProblem {
+  readonly message: string;
   /** Whether the host would refuse the message. */
-  readonly blocks: boolean;
+  readonly isBlocking: boolean;
 }
 
 /** What a person should know about a chip before sending. */
-export function troubleOf({ problem, plan }: Chip): Trouble | undefined {
-  if (problem !== undefined) return { sentence: problem, blocks: true };
-  if (plan?.decision === 'refuse') return { sentence: plan.sentence ?? 'the host does not take it', blocks: true };
+export function chipProblem({ problem, plan }: AttachmentChip): ChipProblem | undefined {
+  if (problem !== undefined) return { message: problem, isBlocking: true };
+  if (plan?.decision === 'refuse') return { message: plan.sentence ?? 'the host does not take it', isBlocking: true };
   const warnings = plan?.warnings ?? [];
   if (warnings.length === 0) return undefined;
-  return { sentence: warnings.map(({ sentence }) => sentence).join('; '), blocks: false };
+  return { message: warnings.map(({ sentence }) => sentence).join('; '), isBlocking: false };
 }
 
 /** What the host would change in what is attached, in sentences. */
-export function warningsOf(chips: readonly Chip[]): readonly string[] {
+export function chipWarnings(chips: readonly AttachmentChip[]): readonly string[] {
   return chips.flatMap((chip) => {
-    const trouble = troubleOf(chip);
-    return trouble && !trouble.blocks ? [`${chip.label}: ${ended(trouble.sentence)}`] : [];
+    const problem = chipProblem(chip);
+    return problem && !problem.isBlocking ? [`${chip.label}: ${endWithPeriod(problem.message)}`] : [];
   });
 }
 
 /** What stands in the way of sending, as a sentence: the reason of the whole message first. */
-export function blockedBy(chips: readonly Chip[], reason: string | undefined): string | undefined {
-  const refused = chips.filter((chip) => troubleOf(chip)?.blocks);
+export function sendBlocker(chips: readonly AttachmentChip[], reason: string | undefined): string | undefined {
+  const refused = chips.filter((chip) => chipProblem(chip)?.isBlocking);
   if (refused.length > 0) {
     const [first] = refused;
     const rest = refused.length > 1 ? ` And ${many(refused.length - 1, 'other file')} cannot be sent.` : '';
-    return `${first?.label} cannot be sent: ${first && troubleOf(first)?.sentence}.${rest}`;
+    return `${first?.label} cannot be sent: ${first && chipProblem(first)?.message}.${rest}`;
   }
-  return reason === undefined || chips.length === 0 ? undefined : ended(reason);
+  return reason === undefined || chips.length === 0 ? undefined : endWithPeriod(reason);
 }
 
-function ended(sentence: string): string {
+function endWithPeriod(sentence: string): string {
   return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
 }
 
-export function isPicture({ contentType }: Chip): boolean {
+export function isImageChip({ contentType }: AttachmentChip): boolean {
   return contentType?.startsWith('image/') ?? false;
 }
 
-export function iconOf(chip: Chip): IconName {
-  if (isPicture(chip)) return 'image';
+export function chipIcon(chip: AttachmentChip): IconName {
+  if (isImageChip(chip)) return 'image';
   if (chip.attachment?.type === 'chat') return 'agent';
   return chip.attachment?.displayKind === 'directory' ? 'folder' : 'file';
 }
 
 /** What is said about a chip beside its name. */
-export function aboutOf({ attachment, size, plan, problem }: Chip): string {
+export function chipDetails({ attachment, size, plan, problem }: AttachmentChip): string {
   if (!attachment && problem === undefined) return 'reading…';
   if (attachment?.type === 'resource' && attachment.uri.startsWith('file:')) return 'in the workspace';
   if (attachment?.type === 'chat') return 'another chat';

@@ -1,20 +1,20 @@
 /** What the host would do with what is attached, asked before the message is sent. */
 
 import type { AttachmentPlan, Client, Uri } from '../ahp/index.ts';
-import { attachmentsOf, type Chip, isEmbedded } from './attachment-chips.ts';
+import { type AttachmentChip, chipAttachments, isEmbedded } from './attachment-chips.ts';
 
 /** Milliseconds after the last change until the host is asked. */
-const SETTLES = 150;
+const REQUEST_DELAY_MS = 150;
 
-export class Planning {
+export class AttachmentPlanner {
   /** What stands in the way of the message as a whole. */
   reason: string | undefined = $state.raw();
   readonly #client: Client;
   readonly #chat: Uri;
-  #asked = 0;
+  #requestId = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** What was asked about last. */
-  #last: readonly Chip[] = [];
+  #lastChips: readonly AttachmentChip[] = [];
 
   constructor(client: Client, chat: Uri) {
     this.#client = client;
@@ -22,39 +22,39 @@ export class Planning {
   }
 
   /** Asks, unless something changes at once; an answer that comes too late is dropped. */
-  ask(chips: readonly Chip[], tell: (ids: readonly string[], plan: AttachmentPlan) => void): void {
-    const asked = chips.filter(({ attachment }) => attachment);
+  requestPlan(chips: readonly AttachmentChip[], onPlan: (ids: readonly string[], plan: AttachmentPlan) => void): void {
+    const planned = chips.filter(({ attachment }) => attachment);
     // A look at a picture takes the host a second; only other words are no reason for another one.
-    if (asked.length > 0 && sameChips(asked, this.#last)) return;
+    if (planned.length > 0 && areSameChips(planned, this.#lastChips)) return;
     this.close();
-    if (asked.length === 0) this.reason = undefined;
+    if (planned.length === 0) this.reason = undefined;
     // What is on its way to the host need not go there twice: it is asked about when it has arrived.
-    if (asked.length === 0 || asked.some((chip) => isEmbedded(chip) && !chip.stays)) return;
-    this.#last = asked;
-    const number = this.#asked;
+    if (planned.length === 0 || planned.some((chip) => isEmbedded(chip) && !chip.isLocalOnly)) return;
+    this.#lastChips = planned;
+    const requestId = this.#requestId;
     this.#timer = setTimeout(async () => {
-      const plan = await this.#plan(asked);
-      if (number !== this.#asked) return;
+      const plan = await this.#fetchPlan(planned);
+      if (requestId !== this.#requestId) return;
       if (!plan) {
-        this.#last = [];
+        this.#lastChips = [];
         return;
       }
       this.reason = plan.ok ? undefined : plan.reason;
-      tell(
-        asked.map(({ id }) => id),
+      onPlan(
+        planned.map(({ id }) => id),
         plan,
       );
-    }, SETTLES);
+    }, REQUEST_DELAY_MS);
   }
 
   close(): void {
-    this.#asked += 1;
-    this.#last = [];
+    this.#requestId += 1;
+    this.#lastChips = [];
     clearTimeout(this.#timer);
   }
 
-  async #plan(chips: readonly Chip[]): Promise<AttachmentPlan | undefined> {
-    const params = { channel: this.#chat, attachments: attachmentsOf(chips) };
+  async #fetchPlan(chips: readonly AttachmentChip[]): Promise<AttachmentPlan | undefined> {
+    const params = { channel: this.#chat, attachments: chipAttachments(chips) };
     try {
       return await this.#client.request('hostler/planAttachments', params);
     } catch {
@@ -64,7 +64,7 @@ export class Planning {
   }
 }
 
-function sameChips(some: readonly Chip[], others: readonly Chip[]): boolean {
+function areSameChips(some: readonly AttachmentChip[], others: readonly AttachmentChip[]): boolean {
   return (
     some.length === others.length &&
     some.every(({ id, attachment }, at) => id === others[at]?.id && attachment === others[at].attachment)

@@ -4,13 +4,13 @@ import type { CompletionItem } from '../ahp/index.ts';
 import { path } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 
-export interface Span {
+export interface TextSpan {
   readonly start: number;
   readonly end: number;
 }
 
 /** The word that ends at the cursor, if it begins with a character that the host completes. */
-export function triggered(text: string, cursor: number, triggers: readonly string[]): Span | undefined {
+export function findTriggerWord(text: string, cursor: number, triggers: readonly string[]): TextSpan | undefined {
   const before = text.slice(0, cursor);
   const start = before.length - (/\S*$/.exec(before)?.[0].length ?? 0);
   const word = before.slice(start);
@@ -18,7 +18,7 @@ export function triggered(text: string, cursor: number, triggers: readonly strin
 }
 
 /** The text with an item in it, and where the cursor stands then: behind the item and one space. */
-export function completed(
+export function insertCompletion(
   text: string,
   cursor: number,
   item: Pick<CompletionItem, 'insertText' | 'rangeStart' | 'rangeEnd'>,
@@ -33,22 +33,25 @@ export function completed(
 }
 
 /** Which item is next; it goes round. */
-export function moved(at: number, by: number, count: number): number {
+export function wrapIndex(at: number, by: number, count: number): number {
   return count === 0 ? -1 : (at + by + count) % count;
 }
 
-export interface Offer {
+export interface CompletionOffer {
   readonly icon: IconName;
   readonly label: string;
   /** What follows its name: a command's arguments. */
   readonly hint?: string;
   readonly detail?: string;
   /** Whether choosing it attaches something. */
-  readonly attaches: boolean;
+  readonly isAttachment: boolean;
 }
 
 /** An item as people see it. */
-export function offer({ attachment, insertText }: CompletionItem, directories: readonly string[]): Offer {
+export function describeCompletion(
+  { attachment, insertText }: CompletionItem,
+  directories: readonly string[],
+): CompletionOffer {
   const { label } = attachment;
   if (attachment.displayKind === 'command') {
     const { description, argumentHint } = attachment._meta ?? {};
@@ -58,19 +61,19 @@ export function offer({ attachment, insertText }: CompletionItem, directories: r
       ...(typeof argumentHint === 'string' && { hint: argumentHint }),
       ...(typeof description === 'string' && { detail: description }),
       // A command that brings something is no command to the agent.
-      attaches: false,
+      isAttachment: false,
     };
   }
   if (attachment.type === 'resource') {
     const icon = attachment.displayKind === 'directory' ? 'folder' : 'file';
-    return { icon, label, detail: within(path(attachment.uri), directories), attaches: true };
+    return { icon, label, detail: relativePath(path(attachment.uri), directories), isAttachment: true };
   }
-  if (attachment.type === 'chat') return { icon: 'agent', label, detail: 'A chat of this session', attaches: true };
-  return { icon: 'info', label: label || insertText, attaches: true };
+  if (attachment.type === 'chat') return { icon: 'agent', label, detail: 'A chat of this session', isAttachment: true };
+  return { icon: 'info', label: label || insertText, isAttachment: true };
 }
 
 /** A path as seen from the first of the directories that hold it. */
-function within(whole: string, directories: readonly string[]): string {
+function relativePath(whole: string, directories: readonly string[]): string {
   const home = directories.map((uri) => `${path(uri).replace(/\/$/, '')}/`).find((each) => whole.startsWith(each));
   return home === undefined ? whole : whole.slice(home.length);
 }

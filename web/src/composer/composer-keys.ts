@@ -1,9 +1,9 @@
 /** What a key means in the field. Pure; whoever asks carries it out and keeps the browser from doing something else. */
 
 /** What people call the key that changes what Enter does. */
-export const CONTROL = typeof navigator !== 'undefined' && /Mac|iP/.test(navigator.platform) ? '⌘' : 'Ctrl';
+export const MODIFIER_LABEL = typeof navigator !== 'undefined' && /Mac|iP/.test(navigator.platform) ? '⌘' : 'Ctrl';
 
-export interface Key {
+export interface ComposerKey {
   readonly key: string;
   readonly shiftKey: boolean;
   readonly ctrlKey: boolean;
@@ -11,71 +11,71 @@ export interface Key {
   readonly altKey: boolean;
 }
 
-export interface Circumstances {
+export interface ComposerKeyContext {
   /** A word is being put together by an input method: all keys are its own. */
-  readonly composing: boolean;
+  readonly isImeActive: boolean;
   /** Fingers have no Shift+Enter at hand. */
-  readonly touch: boolean;
-  readonly running: boolean;
+  readonly isTouch: boolean;
+  readonly isRunning: boolean;
   /** A request of the running turn waits for an answer. */
-  readonly isAsked: boolean;
+  readonly hasPendingRequest: boolean;
   /** Completions are shown. */
-  readonly offering: boolean;
+  readonly isCompletionOpen: boolean;
   /** Nothing was typed, or what stands there is what these keys brought. */
-  readonly mayBrowse: boolean;
+  readonly canBrowseHistory: boolean;
   /** When Escape was pressed last. */
-  readonly escapedAt: number;
+  readonly lastEscapeAt: number;
   readonly now: number;
 }
 
-export type Meaning =
+export type ComposerKeyAction =
   | 'send'
   | 'steer'
   | 'stop'
-  | 'askToStop'
+  | 'armStop'
   | 'older'
   | 'newer'
-  | 'nextOffer'
-  | 'previousOffer'
-  | 'takeOffer'
-  | 'noOffers';
+  | 'nextCompletion'
+  | 'previousCompletion'
+  | 'acceptCompletion'
+  | 'dismissCompletion';
 
 /** Milliseconds within which a second Escape means it. */
-export const TWICE = 1_500;
+export const DOUBLE_ESCAPE_MS = 1_500;
 
-export function meaningOf(key: Key, now: Circumstances): Meaning | undefined {
-  if (now.composing) return undefined;
-  const bare = !(key.shiftKey || key.ctrlKey || key.metaKey || key.altKey);
-  const offered = now.offering && bare ? ofOffers(key.key) : undefined;
-  if (offered) return offered;
+export function resolveKey(key: ComposerKey, context: ComposerKeyContext): ComposerKeyAction | undefined {
+  if (context.isImeActive) return undefined;
+  const isUnmodified = !(key.shiftKey || key.ctrlKey || key.metaKey || key.altKey);
+  const completionAction = context.isCompletionOpen && isUnmodified ? resolveCompletionKey(key.key) : undefined;
+  if (completionAction) return completionAction;
   switch (key.key) {
     case 'Enter':
       if (key.shiftKey || key.altKey) return undefined;
-      if (key.ctrlKey || key.metaKey) return now.running ? 'steer' : 'send';
-      return now.touch ? undefined : 'send';
+      if (key.ctrlKey || key.metaKey) return context.isRunning ? 'steer' : 'send';
+      return context.isTouch ? undefined : 'send';
     case 'Escape':
-      if (!now.running || now.isAsked || !bare) return undefined;
-      return now.now - now.escapedAt < TWICE ? 'stop' : 'askToStop';
+      if (!context.isRunning || context.hasPendingRequest || !isUnmodified) return undefined;
+      return context.now - context.lastEscapeAt < DOUBLE_ESCAPE_MS ? 'stop' : 'armStop';
     case 'ArrowUp':
-      return bare && now.mayBrowse ? 'older' : undefined;
+      return isUnmodified && context.canBrowseHistory ? 'older' : undefined;
     case 'ArrowDown':
-      return bare && now.mayBrowse ? 'newer' : undefined;
+      return isUnmodified && context.canBrowseHistory ? 'newer' : undefined;
     default:
       return undefined;
   }
 }
 
-function ofOffers(key: string): Meaning | undefined {
+function resolveCompletionKey(key: string): ComposerKeyAction | undefined {
   switch (key) {
     case 'ArrowDown':
-      return 'nextOffer';
+      return 'nextCompletion';
     case 'ArrowUp':
-      return 'previousOffer';
+      return 'previousCompletion';
     case 'Tab':
     case 'Enter':
-      return 'takeOffer';
+      return 'acceptCompletion';
     case 'Escape':
-      return 'noOffers';
+      return 'dismissCompletion';
     default:
       return undefined;
   }

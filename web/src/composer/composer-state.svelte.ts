@@ -2,58 +2,71 @@
 
 import { type Attachment, type Chat, type ChatState, type Client, newId, type View } from '../ahp/index.ts';
 import * as chips from './attachment-chips.ts';
-import { Planning } from './attachment-planner.svelte.ts';
-import type { Way } from './composer-status.ts';
+import { AttachmentPlanner } from './attachment-planner.svelte.ts';
+import type { SendMode } from './composer-status.ts';
 import * as shelf from './draft-storage.ts';
-import { Saving, type Sheet } from './draft-sync.ts';
-import { reasonOf } from './error-message.ts';
-import { read } from './file-reading.ts';
-import { type Content, contentOf, EMPTY, isEmpty, joined, same, wordsOf } from './message-content.ts';
-import { History } from './message-history.ts';
-import { withWaiting } from './steering.ts';
+import { type DraftSurface, DraftSync } from './draft-sync.ts';
+import { errorMessage } from './error-message.ts';
+import { readFile } from './file-reading.ts';
+import {
+  EMPTY_CONTENT,
+  isEmptyContent,
+  isSameContent,
+  joinContents,
+  type MessageContent,
+  messageContent,
+  toUserMessage,
+} from './message-content.ts';
+import { MessageHistory } from './message-history.ts';
+import { mergeWithSteering } from './steering.ts';
 
-type Chip = chips.Chip;
+type Chip = chips.AttachmentChip;
 
 /** What of a chat a message needs. */
-type Told = Pick<Chat, 'uri' | 'view' | 'setDraft' | 'removePendingMessage' | Way>;
+type ComposerChat = Pick<Chat, 'uri' | 'view' | 'setDraft' | 'removePendingMessage' | SendMode>;
 
-export class Composing {
+export class ComposerState {
   text = $state('');
   chips: readonly Chip[] = $state.raw([]);
   /** Why the last message came back. */
-  refusal: string | undefined = $state.raw();
+  sendError: string | undefined = $state.raw();
   /** Waits for files that are on their way to the host. */
-  isWaiting = $state(false);
+  isUploading = $state(false);
   /** An input method is at work. */
-  isLocked = false;
-  readonly history = new History();
-  readonly #chat: Told;
-  readonly #shelf: shelf.Shelf;
-  readonly #tell: (reason: string) => void;
-  readonly #planning: Planning;
-  readonly #saving: Saving;
+  isImeActive = false;
+  readonly history = new MessageHistory();
+  readonly #chat: ComposerChat;
+  readonly #storage: shelf.DraftStorage;
+  readonly #reportReturned: (reason: string) => void;
+  readonly #planner: AttachmentPlanner;
+  readonly #draftSync: DraftSync;
   /** What was sent and not acknowledged. */
-  #sent: readonly Content[] = [];
+  #unacknowledged: readonly MessageContent[] = [];
   /** What this tab had before it was loaded anew; until the chat is there. */
-  #before: shelf.Kept | undefined;
+  #stored: shelf.StoredDraft | undefined;
   #closed = false;
 
   /** `tell` is for what comes back when nobody looks at this chat any more. */
-  constructor(chat: Told, client: Client, tell: (reason: string) => void, kept: shelf.Shelf = sessionStorage) {
+  constructor(
+    chat: ComposerChat,
+    client: Client,
+    reportReturned: (reason: string) => void,
+    storage: shelf.DraftStorage = sessionStorage,
+  ) {
     this.#chat = chat;
-    this.#shelf = shelf.untilSignOut(kept);
-    this.#tell = tell;
-    this.#planning = new Planning(client, chat.uri);
-    this.#saving = new Saving(chat, this.#sheet());
-    this.#before = shelf.kept(kept, chat.uri);
+    this.#storage = shelf.writableUntilSignOut(storage);
+    this.#reportReturned = reportReturned;
+    this.#planner = new AttachmentPlanner(client, chat.uri);
+    this.#draftSync = new DraftSync(chat, this.#draftSurface());
+    this.#stored = shelf.readDraft(storage, chat.uri);
   }
 
   /** What stands in the way of sending. */
-  get blocked(): string | undefined {
-    return chips.blockedBy(this.chips, this.#planning.reason);
+  get sendBlocker(): string | undefined {
+    return chips.sendBlocker(this.chips, this.#planner.reason);
   }
 
-  get isReading(): boolean {
+  get isReadingFiles(): boolean {
     return this.chips.some(({ attachment, problem }) => !attachment && problem === undefined);
   }
 
@@ -61,216 +74,219 @@ export class Composing {
     return this.text.trim() === '' && this.chips.length === 0;
   }
 
-  type(text: string): void {
+  setText(text: string): void {
     this.text = text;
-    this.refusal = undefined;
-    const meant = chips.meant(this.chips, text);
-    if (meant === this.chips) this.#edited();
-    else this.#attached(meant);
+    this.sendError = undefined;
+    const mentioned = chips.removeUnmentioned(this.chips, text);
+    if (mentioned === this.chips) this.#onEdited();
+    else this.#setChips(mentioned);
   }
 
   /** Adds what somebody chose; with words that stand for it, it goes when they go. */
   attach(attachment: Attachment, mention?: string): void {
-    const [known] = chips.reconciled(this.chips, [attachment], newId);
+    const [known] = chips.reconcileChips(this.chips, [attachment], newId);
     if (known && this.chips.includes(known)) return;
-    this.#attached([...this.chips, chips.chipOf(attachment, newId(), mention)]);
+    this.#setChips([...this.chips, chips.createChip(attachment, newId(), mention)]);
   }
 
   async attachFiles(files: readonly File[]): Promise<void> {
     for (const file of files) {
       // Nobody looks any more: what is not read yet is not attached, and its picture is not made.
       if (this.#closed) return;
-      const { chip, done } = read(file, this.chips, newId());
+      const { chip, done } = readFile(file, this.chips, newId());
       this.chips = [...this.chips, chip];
       const ready = await done;
       // It may have been removed meanwhile.
-      if (!this.#closed) this.#attached(this.chips.map((each) => (each.id === ready.id ? ready : each)));
+      if (!this.#closed) this.#setChips(this.chips.map((each) => (each.id === ready.id ? ready : each)));
     }
   }
 
   remove(id: string): void {
-    forget(this.chips.filter((chip) => chip.id === id));
-    this.#attached(this.chips.filter((chip) => chip.id !== id));
+    revokePreviews(this.chips.filter((chip) => chip.id === id));
+    this.#setChips(this.chips.filter((chip) => chip.id !== id));
   }
 
   /** Puts words back into the field, above what stands there. */
-  putBack(content: Content): void {
-    const back = content.attachments.map((attachment) => chips.chipOf(attachment, newId()));
-    this.#putBack(content.text, back);
+  restore(content: MessageContent): void {
+    const restored = content.attachments.map((attachment) => chips.createChip(attachment, newId()));
+    this.#prepend(content.text, restored);
   }
 
   /** The chat as it is now. */
-  heard({ state, status }: View<ChatState>): void {
+  update({ state, status }: View<ChatState>): void {
     const isLive = status === 'live' && state !== undefined;
-    if (isLive && this.#before) this.#restore(this.#before, state);
-    this.#saving.heard(state?.draft, isLive);
+    if (isLive && this.#stored) this.#restoreStored(this.#stored, state);
+    this.#draftSync.onRemoteDraft(state?.draft, isLive);
   }
 
   /** Sends what stands in the field, and empties it; what the host does not take is put back with the reason. */
-  async deliver(way: Way): Promise<void> {
-    if (this.isEmpty || this.isReading || this.isWaiting || this.blocked !== undefined) return;
-    if (this.chips.some((chip) => chips.isEmbedded(chip) && !chip.stays)) await this.#arrived();
-    if (this.isEmpty || this.blocked !== undefined) return;
-    const { hasDraft } = this.#saving;
-    const left = this.chips;
-    const content = { text: this.text, attachments: chips.attachmentsOf(left) };
-    this.#saving.emptied();
-    this.#sent = [...this.#sent, content];
+  async send(mode: SendMode): Promise<void> {
+    if (this.isEmpty || this.isReadingFiles || this.isUploading || this.sendBlocker !== undefined) return;
+    if (this.chips.some((chip) => chips.isEmbedded(chip) && !chip.isLocalOnly)) await this.#waitForUpload();
+    if (this.isEmpty || this.sendBlocker !== undefined) return;
+    const { hasDraft } = this.#draftSync;
+    const sentChips = this.chips;
+    const content = { text: this.text, attachments: chips.chipAttachments(sentChips) };
+    this.#draftSync.onSent();
+    this.#unacknowledged = [...this.#unacknowledged, content];
     this.text = '';
     this.chips = [];
-    this.refusal = undefined;
-    this.#keep();
-    const all = way === 'steer' ? await withWaiting(this.#chat, content) : content;
-    const wish = this.#chat[way](wordsOf(all));
+    this.sendError = undefined;
+    this.#store();
+    const all = mode === 'steer' ? await mergeWithSteering(this.#chat, content) : content;
+    const sending = this.#chat[mode](toUserMessage(all));
     // The draft holds the files until the message does.
     if (hasDraft) void this.#chat.setDraft(undefined).catch(() => undefined);
-    const failure = await wish.then(() => undefined, reasonOf);
-    this.#sent = this.#sent.filter((each) => each !== content);
-    shelf.release(this.#shelf, this.#chat.uri, content);
-    if (failure === undefined) forget(left);
-    else this.#cameBack(all, left, failure);
+    const failure = await sending.then(() => undefined, errorMessage);
+    this.#unacknowledged = this.#unacknowledged.filter((each) => each !== content);
+    shelf.removeContent(this.#storage, this.#chat.uri, content);
+    if (failure === undefined) revokePreviews(sentChips);
+    else this.#onRejected(all, sentChips, failure);
   }
 
   /** Says at once what can be said: the page may be about to go. */
   flush(): void {
-    this.#saving.flush();
+    this.#draftSync.flush();
   }
 
   /** Says what can be said; whether something is left that goes with the tab. */
-  holdsBack(): boolean {
+  hasUnsavedText(): boolean {
     this.flush();
-    const { typed, sent = [] } = this.#before ?? {};
-    const isWaiting = typed !== undefined || sent.length > 0 || this.#sent.length > 0;
+    const { typed, sent = [] } = this.#stored ?? {};
+    const isWaiting = typed !== undefined || sent.length > 0 || this.#unacknowledged.length > 0;
     // Contents that the host does not keep are nowhere else.
-    const isHere = this.isReading || this.chips.some(({ stays }) => stays);
-    return isWaiting || isHere || this.#saving.isUntold;
+    const isHere = this.isReadingFiles || this.chips.some(({ isLocalOnly: stays }) => stays);
+    return isWaiting || isHere || this.#draftSync.isUnsent;
   }
 
   /** There is no chat any more that what is kept could come back to. */
-  abandon(): void {
-    shelf.keep(this.#shelf, this.#chat.uri, {});
+  discardStored(): void {
+    shelf.storeDraft(this.#storage, this.#chat.uri, {});
   }
 
   /** Nobody looks any more. */
   close(): void {
-    this.#saving.close();
+    this.#draftSync.close();
     this.#closed = true;
-    this.#planning.close();
-    forget(this.chips);
+    this.#planner.close();
+    revokePreviews(this.chips);
   }
 
   /** The field, as its draft sees it. */
-  #sheet(): Sheet {
-    const composing = this;
+  #draftSurface(): DraftSurface {
+    const state = this;
     return {
-      get shared() {
-        return composing.#shared;
+      get syncedContent() {
+        return state.#syncedContent;
       },
-      get sharedChips() {
-        return composing.#sharedChips;
+      get syncedChips() {
+        return state.#syncedChips;
       },
-      get isLocked() {
-        return composing.isLocked;
+      get isImeActive() {
+        return state.isImeActive;
       },
-      show: (content) => this.#show(content),
-      saved: (content, told, named) => {
-        this.chips = chips.kept(this.chips, told, named.attachments);
-        shelf.release(this.#shelf, this.#chat.uri, content);
+      showRemote: (content) => this.#showRemote(content),
+      onSaved: (content, savedChips, stored) => {
+        this.chips = chips.replaceWithStored(this.chips, savedChips, stored.attachments);
+        shelf.removeContent(this.#storage, this.#chat.uri, content);
       },
-      refused: () => {
-        this.chips = this.chips.map((chip) => (chips.isEmbedded(chip) ? { ...chip, stays: true } : chip));
+      onAttachmentsRejected: () => {
+        this.chips = this.chips.map((chip) => (chips.isEmbedded(chip) ? { ...chip, isLocalOnly: true } : chip));
       },
-      settled: () => this.#plan(),
+      onSaveFinished: () => this.#requestPlan(),
     };
   }
 
-  get #sharedChips(): readonly Chip[] {
-    return this.chips.filter(({ stays, attachment }) => !stays && attachment);
+  get #syncedChips(): readonly Chip[] {
+    return this.chips.filter(({ isLocalOnly: stays, attachment }) => !stays && attachment);
   }
 
-  get #shared(): Content {
-    return { text: this.text, attachments: chips.attachmentsOf(this.#sharedChips) };
+  get #syncedContent(): MessageContent {
+    return { text: this.text, attachments: chips.chipAttachments(this.#syncedChips) };
   }
 
   /** Files that are on their way with the draft need not go twice. */
-  async #arrived(): Promise<void> {
-    this.#saving.flush();
-    this.isWaiting = true;
-    await this.#saving.pending;
-    this.isWaiting = false;
+  async #waitForUpload(): Promise<void> {
+    this.#draftSync.flush();
+    this.isUploading = true;
+    await this.#draftSync.saving;
+    this.isUploading = false;
   }
 
-  #putBack(text: string, back: readonly Chip[]): void {
-    this.text = joined({ text, attachments: [] }, { text: this.text, attachments: [] }).text;
-    this.#attached([...back, ...this.chips]);
+  #prepend(text: string, restored: readonly Chip[]): void {
+    this.text = joinContents({ text, attachments: [] }, { text: this.text, attachments: [] }).text;
+    this.#setChips([...restored, ...this.chips]);
   }
 
-  #cameBack(content: Content, left: readonly Chip[], reason: string): void {
+  #onRejected(content: MessageContent, sentChips: readonly Chip[], reason: string): void {
     if (this.#closed) {
-      const { typed = EMPTY, sent = [] } = shelf.kept(this.#shelf, this.#chat.uri);
-      shelf.keep(this.#shelf, this.#chat.uri, { typed: joined(content, typed), sent });
-      forget(left);
-      this.#tell(reason);
+      const { typed = EMPTY_CONTENT, sent = [] } = shelf.readDraft(this.#storage, this.#chat.uri);
+      shelf.storeDraft(this.#storage, this.#chat.uri, { typed: joinContents(content, typed), sent });
+      revokePreviews(sentChips);
+      this.#reportReturned(reason);
       return;
     }
-    const known = reason.includes('attachment_artifact_missing') ? chips.revived(left) : left;
+    const known = reason.includes('attachment_artifact_missing') ? chips.restoreOriginals(sentChips) : sentChips;
     // What was told along with it had been attached before.
-    const others = content.attachments.slice(0, content.attachments.length - chips.attachmentsOf(left).length);
-    this.#putBack(content.text, [...others.map((other) => chips.chipOf(other, newId())), ...known]);
-    this.refusal = `Not sent: ${reason}`;
+    const others = content.attachments.slice(0, content.attachments.length - chips.chipAttachments(sentChips).length);
+    this.#prepend(content.text, [...others.map((other) => chips.createChip(other, newId())), ...known]);
+    this.sendError = `Not sent: ${reason}`;
   }
 
-  #restore(before: shelf.Kept, state: ChatState): void {
-    this.#before = undefined;
-    const draft = contentOf(state.draft);
-    const content = shelf.restored(before, state);
-    if (content) this.putBack(content);
-    else if (isEmpty(this.#shared)) this.#show(draft);
-    if (draft.text !== this.text) this.history.leave(draft.text);
-    this.#saving.begin(state.draft);
-    this.#keep();
+  #restoreStored(before: shelf.StoredDraft, state: ChatState): void {
+    this.#stored = undefined;
+    const draft = messageContent(state.draft);
+    const content = shelf.contentToRestore(before, state);
+    if (content) this.restore(content);
+    else if (isEmptyContent(this.#syncedContent)) this.#showRemote(draft);
+    if (draft.text !== this.text) this.history.addDiscarded(draft.text);
+    this.#draftSync.start(state.draft);
+    this.#store();
   }
 
   /** Shows what others wrote. */
-  #show(content: Content): void {
-    if (same(content, this.#shared)) return;
-    this.history.leave(this.text);
+  #showRemote(content: MessageContent): void {
+    if (isSameContent(content, this.#syncedContent)) return;
+    this.history.addDiscarded(this.text);
     this.text = content.text;
     // What only this page has cannot have been taken out elsewhere.
-    const own = this.chips.filter((chip) => !this.#sharedChips.includes(chip));
-    const shown = chips.reconciled(this.#sharedChips, content.attachments, newId);
-    forget(this.#sharedChips.filter((chip) => !shown.includes(chip)));
+    const own = this.chips.filter((chip) => !this.#syncedChips.includes(chip));
+    const shown = chips.reconcileChips(this.#syncedChips, content.attachments, newId);
+    revokePreviews(this.#syncedChips.filter((chip) => !shown.includes(chip)));
     this.chips = [...shown, ...own];
-    this.#plan();
+    this.#requestPlan();
   }
 
-  #attached(now: readonly Chip[]): void {
+  #setChips(now: readonly Chip[]): void {
     this.chips = now;
-    this.#edited();
-    this.#plan();
+    this.#onEdited();
+    this.#requestPlan();
   }
 
-  #edited(): void {
-    this.#saving.edited();
-    this.#keep();
+  #onEdited(): void {
+    this.#draftSync.onEdited();
+    this.#store();
   }
 
   /** Keeps here what the host does not have yet. */
-  #keep(): void {
-    const { typed: above = EMPTY, sent = [] } = this.#before ?? {};
-    const typed = joined(above, this.#saving.isUnsaved ? this.#shared : EMPTY);
-    shelf.keep(this.#shelf, this.#chat.uri, { ...(!isEmpty(typed) && { typed }), sent: [...sent, ...this.#sent] });
+  #store(): void {
+    const { typed: above = EMPTY_CONTENT, sent = [] } = this.#stored ?? {};
+    const typed = joinContents(above, this.#draftSync.isUnsaved ? this.#syncedContent : EMPTY_CONTENT);
+    shelf.storeDraft(this.#storage, this.#chat.uri, {
+      ...(!isEmptyContent(typed) && { typed }),
+      sent: [...sent, ...this.#unacknowledged],
+    });
   }
 
-  #plan(): void {
+  #requestPlan(): void {
     if (this.#closed) return;
-    this.#planning.ask(this.chips, (ids, plan) => {
-      this.chips = chips.planned(this.chips, ids, plan);
+    this.#planner.requestPlan(this.chips, (ids, plan) => {
+      this.chips = chips.applyPlan(this.chips, ids, plan);
     });
   }
 }
 
 /** Their pictures are not shown any more. */
-function forget(gone: readonly Chip[]): void {
+function revokePreviews(gone: readonly Chip[]): void {
   for (const { preview } of gone) if (preview) URL.revokeObjectURL(preview);
 }

@@ -2,24 +2,24 @@
 
 import type { ChatState, SessionState, View } from '../ahp/index.ts';
 import { many } from '../ui/format.ts';
-import { CONTROL } from './composer-keys.ts';
+import { MODIFIER_LABEL } from './composer-keys.ts';
 
 /** How a message leaves the field. */
-export type Way = 'send' | 'queue' | 'steer';
+export type SendMode = 'send' | 'queue' | 'steer';
 
-export interface Situation {
+export interface ComposerStatus {
   /** Why nobody can write here. */
-  readonly closed?: string;
-  readonly running: boolean;
+  readonly closedReason?: string;
+  readonly isRunning: boolean;
   /** A request of this chat waits for an answer: Escape does not stop the turn then. */
-  readonly isAsked: boolean;
-  readonly away: boolean;
+  readonly hasPendingRequest: boolean;
+  readonly isDisconnected: boolean;
   /** What Enter and the button do. */
-  readonly way: Way;
+  readonly sendMode: SendMode;
   readonly hint: string;
 }
 
-export interface Facts {
+export interface ComposerStatusInput {
   readonly chat: View<ChatState>;
   readonly session: View<SessionState>;
   /** The chat's own. */
@@ -28,28 +28,28 @@ export interface Facts {
   /** What a message begins with that the host runs as a command. */
   readonly commandPrefix?: string;
   /** Escape was pressed once. */
-  readonly asked: boolean;
-  readonly touch: boolean;
+  readonly isStopArmed: boolean;
+  readonly isTouch: boolean;
 }
 
-export function situationOf(facts: Facts): Situation {
-  const { chat, session } = facts;
-  const running = chat.state?.activeTurn !== undefined;
-  const away = chat.status === 'disconnected' || (chat.status === 'loading' && chat.state !== undefined);
-  const closed = closedBecause(chat, session);
-  const way = running ? 'queue' : 'send';
-  const isAsked = session.state?.inputNeeded?.some((entry) => entry.chat === facts.uri) ?? false;
+export function composerStatus(input: ComposerStatusInput): ComposerStatus {
+  const { chat, session } = input;
+  const isRunning = chat.state?.activeTurn !== undefined;
+  const isDisconnected = chat.status === 'disconnected' || (chat.status === 'loading' && chat.state !== undefined);
+  const reason = closedReason(chat, session);
+  const sendMode = isRunning ? 'queue' : 'send';
+  const hasPendingRequest = session.state?.inputNeeded?.some((entry) => entry.chat === input.uri) ?? false;
   return {
-    running,
-    isAsked,
-    away,
-    way,
-    hint: hintOf(facts, running, isAsked, away),
-    ...(closed !== undefined && { closed }),
+    isRunning,
+    hasPendingRequest,
+    isDisconnected,
+    sendMode,
+    hint: composerHint(input, isRunning, hasPendingRequest, isDisconnected),
+    ...(reason !== undefined && { closedReason: reason }),
   };
 }
 
-function closedBecause(chat: View<ChatState>, session: View<SessionState>): string | undefined {
+function closedReason(chat: View<ChatState>, session: View<SessionState>): string | undefined {
   if (chat.status === 'gone') return chat.error?.message ?? 'This chat is not there any more.';
   const { interactivity, origin } = chat.state ?? {};
   if (interactivity === 'read-only' || interactivity === 'hidden') {
@@ -63,37 +63,42 @@ function closedBecause(chat: View<ChatState>, session: View<SessionState>): stri
   return undefined;
 }
 
-function hintOf(facts: Facts, running: boolean, isAsked: boolean, away: boolean): string {
-  const { chat, session, text, commandPrefix, asked, touch } = facts;
-  if (away) {
+function composerHint(
+  input: ComposerStatusInput,
+  isRunning: boolean,
+  hasPendingRequest: boolean,
+  isDisconnected: boolean,
+): string {
+  const { chat, session, text, commandPrefix, isStopArmed, isTouch } = input;
+  if (isDisconnected) {
     return chat.pending > 0
       ? 'The host is away: what you sent will be delivered when it is back.'
       : 'The host is away: you can write on, and what you send will be delivered when it is back.';
   }
-  if (running && asked && !isAsked) return 'Press Escape once more to stop the turn.';
+  if (isRunning && isStopArmed && !hasPendingRequest) return 'Press Escape once more to stop the turn.';
   if (commandPrefix && text.startsWith(commandPrefix) && text.trim() !== commandPrefix) {
     return 'Runs as a command in the session’s directory, without the agent.';
   }
-  if (running) {
-    if (text.trim() === '') return touch || isAsked ? '' : 'The agent works. Escape twice stops it.';
-    return touch
+  if (isRunning) {
+    if (text.trim() === '') return isTouch || hasPendingRequest ? '' : 'The agent works. Escape twice stops it.';
+    return isTouch
       ? 'Waits until this turn is over.'
-      : `Enter: after this turn. ${CONTROL}+Enter: into this turn, at its next step.`;
+      : `Enter: after this turn. ${MODIFIER_LABEL}+Enter: into this turn, at its next step.`;
   }
   const waiting = chat.state?.queuedMessages?.length ?? 0;
-  if (isPaused(session.state) && waiting > 0 && text.trim() !== '') {
+  if (isQueuePaused(session.state) && waiting > 0 && text.trim() !== '') {
     return `Sent first; then the ${many(waiting, 'message')} in the queue.`;
   }
-  return text === '' || touch ? '' : 'Enter sends, Shift+Enter begins a new line.';
+  return text === '' || isTouch ? '' : 'Enter sends, Shift+Enter begins a new line.';
 }
 
-export function placeholderOf(running: boolean, touch: boolean): string {
-  if (running) return 'What comes next?';
-  return touch ? 'Message the agent' : 'Message the agent: @ names files, / commands';
+export function composerPlaceholder(isRunning: boolean, isTouch: boolean): string {
+  if (isRunning) return 'What comes next?';
+  return isTouch ? 'Message the agent' : 'Message the agent: @ names files, / commands';
 }
 
 /** Whether the queue waits for a person. */
-export function isPaused(session: SessionState | undefined): boolean {
+export function isQueuePaused(session: SessionState | undefined): boolean {
   const { hostler } = session?._meta ?? {};
   return typeof hostler === 'object' && hostler !== null && 'queuePaused' in hostler && hostler.queuePaused === true;
 }

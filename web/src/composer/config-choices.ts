@@ -4,18 +4,18 @@ import type { AgentInfo, ConfigProperty, ConfigState, Json } from '../ahp/index.
 import { count } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 
-export interface Option {
+export interface ChoiceOption {
   /** None is the host's own choice. */
   readonly value: Json;
   readonly label: string;
   readonly detail?: string;
 }
 
-export interface Choice {
+export interface ConfigChoice {
   readonly key: string;
   readonly title: string;
   readonly icon: IconName;
-  readonly options: readonly Option[];
+  readonly options: readonly ChoiceOption[];
   /** What is chosen now. */
   readonly value: Json;
   readonly label: string;
@@ -23,7 +23,7 @@ export interface Choice {
   readonly isDefault: boolean;
 }
 
-const ICONS: Readonly<Record<string, IconName>> = {
+const CHOICE_ICONS: Readonly<Record<string, IconName>> = {
   model: 'agent',
   permissionMode: 'shield',
   mode: 'shield',
@@ -31,7 +31,7 @@ const ICONS: Readonly<Record<string, IconName>> = {
 };
 
 /** The pickers of a session, as far as it has them and they may still be changed. */
-export function choicesOf(config: ConfigState | undefined, agent: AgentInfo | undefined): readonly Choice[] {
+export function configChoices(config: ConfigState | undefined, agent: AgentInfo | undefined): readonly ConfigChoice[] {
   if (!config) return [];
   const { properties } = config.schema;
   // Hosts have one of the two words for what an agent may do; where both are there, the first one says more.
@@ -39,19 +39,27 @@ export function choicesOf(config: ConfigState | undefined, agent: AgentInfo | un
   return ['model', mode, 'effort'].flatMap((key) => {
     const property = properties[key];
     if (!property?.sessionMutable || property.readOnly) return [];
-    const options = key === 'model' ? modelsOf(property, agent) : optionsOf(property);
+    const options = key === 'model' ? modelOptions(property, agent) : enumOptions(property);
     if (options.length < 2) return [];
-    const usual = property.default ?? null;
-    const value = config.values[key] ?? usual;
+    const defaultValue = property.default ?? null;
+    const value = config.values[key] ?? defaultValue;
     const chosen = options.find((option) => option.value === value);
     const label = chosen?.label ?? String(value);
     return [
-      { key, title: property.title, icon: ICONS[key] ?? 'settings', options, value, label, isDefault: value === usual },
+      {
+        key,
+        title: property.title,
+        icon: CHOICE_ICONS[key] ?? 'settings',
+        options,
+        value,
+        label,
+        isDefault: value === defaultValue,
+      },
     ];
   });
 }
 
-function optionsOf({ enum: values = [], enumLabels, enumDescriptions }: ConfigProperty): readonly Option[] {
+function enumOptions({ enum: values = [], enumLabels, enumDescriptions }: ConfigProperty): readonly ChoiceOption[] {
   return values.map((value, at) => {
     const detail = enumDescriptions?.[at];
     return { value, label: enumLabels?.[at] ?? String(value), ...(detail !== undefined && { detail }) };
@@ -59,13 +67,13 @@ function optionsOf({ enum: values = [], enumLabels, enumDescriptions }: ConfigPr
 }
 
 /** The agent's models change while a session lives; its schema is as old as the session. */
-function modelsOf(property: ConfigProperty, agent: AgentInfo | undefined): readonly Option[] {
+function modelOptions(property: ConfigProperty, agent: AgentInfo | undefined): readonly ChoiceOption[] {
   const models = (agent?.models ?? []).filter(({ policyState }) => policyState !== 'disabled');
   const known = models.map(({ id, name, maxContextWindow }) => ({
     value: id,
     label: name,
     ...(maxContextWindow !== undefined && { detail: `${count(maxContextWindow)} tokens of context` }),
   }));
-  const own: Option = { value: null, label: 'Default model', detail: 'What the agent uses by itself' };
-  return [own, ...(known.length > 0 ? known : optionsOf(property))];
+  const defaultOption: ChoiceOption = { value: null, label: 'Default model', detail: 'What the agent uses by itself' };
+  return [defaultOption, ...(known.length > 0 ? known : enumOptions(property))];
 }

@@ -3,62 +3,67 @@
  * time is given.
  */
 
-import { type Content, EMPTY, same } from './message-content.ts';
+import { EMPTY_CONTENT, isSameContent, type MessageContent } from './message-content.ts';
 
-export interface Draft {
+export interface DraftState {
   /** What stands in the field. */
-  readonly shown: Content;
+  readonly local: MessageContent;
   /** What the host has, as far as it was heard or told. */
-  readonly known: Content;
+  readonly remote: MessageContent;
   /** When somebody typed here last. */
   readonly typedAt: number;
   /** Whether something was typed that the host was not told. */
-  readonly unsaved: boolean;
+  readonly isUnsaved: boolean;
 }
 
 /** Milliseconds without a key after which the host is told. */
-export const SETTLES = 400;
+export const SAVE_DELAY_MS = 400;
 
 /** Milliseconds without a key after which nobody is typing here any more, and others may change the field. */
-export const QUIET = 1_500;
+export const TYPING_TIMEOUT_MS = 1_500;
 
-export const BLANK: Draft = { shown: EMPTY, known: EMPTY, typedAt: Number.NEGATIVE_INFINITY, unsaved: false };
+export const EMPTY_DRAFT: DraftState = {
+  local: EMPTY_CONTENT,
+  remote: EMPTY_CONTENT,
+  typedAt: Number.NEGATIVE_INFINITY,
+  isUnsaved: false,
+};
 
-export function typed(draft: Draft, shown: Content, now: number): Draft {
-  return { ...draft, shown, typedAt: now, unsaved: !same(shown, draft.known) };
+export function onTyped(draft: DraftState, local: MessageContent, now: number): DraftState {
+  return { ...draft, local, typedAt: now, isUnsaved: !isSameContent(local, draft.remote) };
 }
 
 /** The host was told what stands in the field. */
-export function saved(draft: Draft): Draft {
-  return { ...draft, known: draft.shown, unsaved: false };
+export function onSaving(draft: DraftState): DraftState {
+  return { ...draft, remote: draft.local, isUnsaved: false };
 }
 
 /** The host did not take it, or nobody knows whether it did. */
-export function unsaved(draft: Draft, known: Content): Draft {
-  return { ...draft, known, unsaved: !same(draft.shown, known) };
+export function onSaveFailed(draft: DraftState, remote: MessageContent): DraftState {
+  return { ...draft, remote, isUnsaved: !isSameContent(draft.local, remote) };
 }
 
 /** The same things have got other names: contents that were sent along are kept by the host from now on. */
-export function renamed(draft: Draft, shown: Content, known: Content): Draft {
-  return { ...draft, shown, known, unsaved: !same(shown, known) };
+export function onStored(draft: DraftState, local: MessageContent, remote: MessageContent): DraftState {
+  return { ...draft, local, remote, isUnsaved: !isSameContent(local, remote) };
 }
 
 /** The field was emptied because its message is on its way. */
-export function sent(draft: Draft): Draft {
-  return { ...BLANK, known: EMPTY, typedAt: draft.typedAt };
+export function onSent(draft: DraftState): DraftState {
+  return { ...EMPTY_DRAFT, remote: EMPTY_CONTENT, typedAt: draft.typedAt };
 }
 
 /** The host's draft as it is now. The echo of one's own is no news. */
-export function heard(draft: Draft, known: Content, now: number): Draft {
-  return same(known, draft.known) ? draft : settled({ ...draft, known }, now);
+export function onRemoteDraft(draft: DraftState, remote: MessageContent, now: number): DraftState {
+  return isSameContent(remote, draft.remote) ? draft : adoptRemote({ ...draft, remote }, now);
 }
 
 /** Takes what others wrote, once nobody types here. What was typed here and not told wins: it is told next. */
-export function settled(draft: Draft, now: number): Draft {
-  if (draft.unsaved || isTyping(draft, now) || same(draft.shown, draft.known)) return draft;
-  return { ...draft, shown: draft.known };
+export function adoptRemote(draft: DraftState, now: number): DraftState {
+  if (draft.isUnsaved || isTyping(draft, now) || isSameContent(draft.local, draft.remote)) return draft;
+  return { ...draft, local: draft.remote };
 }
 
-export function isTyping(draft: Draft, now: number): boolean {
-  return now - draft.typedAt < QUIET;
+export function isTyping(draft: DraftState, now: number): boolean {
+  return now - draft.typedAt < TYPING_TIMEOUT_MS;
 }

@@ -4,55 +4,59 @@
  */
 
 import type { Attachment, ChatState, Uri } from '../ahp/index.ts';
-import { type Content, contentOf, isEmpty, joined, same } from './message-content.ts';
+import { isEmptyContent, isSameContent, joinContents, type MessageContent, messageContent } from './message-content.ts';
 
-export interface Kept {
+export interface StoredDraft {
   /** What stands in the field and was not saved. */
-  readonly typed?: Content;
+  readonly typed?: MessageContent;
   /** What was sent and not acknowledged. */
-  readonly sent?: readonly Content[];
+  readonly sent?: readonly MessageContent[];
 }
 
-export type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
+export type DraftStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
 /** What the names on the shelf begin with. */
-export const PREFIX = 'hostler.unsaved.';
+export const STORAGE_KEY_PREFIX = 'hostler.unsaved.';
 
-let signOuts = 0;
+let signOutCount = 0;
 
 /** The user signs out: nothing of theirs is kept from now on. */
-export function closeShelves(): void {
-  signOuts += 1;
+export function blockWritesAfterSignOut(): void {
+  signOutCount += 1;
 }
 
 /** A shelf that takes nothing any more after a sign-out, however late a message comes back. */
-export function untilSignOut(shelf: Shelf): Shelf {
-  const opened = signOuts;
+export function writableUntilSignOut(storage: DraftStorage): DraftStorage {
+  const signOutsAtStart = signOutCount;
   return {
-    getItem: (name) => shelf.getItem(name),
+    getItem: (name) => storage.getItem(name),
     setItem: (name, value) => {
-      if (signOuts === opened) shelf.setItem(name, value);
+      if (signOutCount === signOutsAtStart) storage.setItem(name, value);
     },
-    removeItem: (name) => shelf.removeItem(name),
+    removeItem: (name) => storage.removeItem(name),
   };
 }
 
-export function keep(shelf: Shelf, chat: Uri, { typed, sent = [] }: Kept): void {
+export function storeDraft(storage: DraftStorage, chat: Uri, { typed, sent = [] }: StoredDraft): void {
   try {
-    if (!typed && sent.length === 0) shelf.removeItem(PREFIX + chat);
-    else shelf.setItem(PREFIX + chat, JSON.stringify({ ...(typed && { typed: light(typed) }), sent: sent.map(light) }));
+    if (!typed && sent.length === 0) storage.removeItem(STORAGE_KEY_PREFIX + chat);
+    else
+      storage.setItem(
+        STORAGE_KEY_PREFIX + chat,
+        JSON.stringify({ ...(typed && { typed: withoutEmbedded(typed) }), sent: sent.map(withoutEmbedded) }),
+      );
   } catch {
     // A browser that keeps nothing for pages, or no more than it has: then only the host keeps it.
   }
 }
 
-export function kept(shelf: Shelf, chat: Uri): Kept {
+export function readDraft(storage: DraftStorage, chat: Uri): StoredDraft {
   try {
-    const found: unknown = JSON.parse(shelf.getItem(PREFIX + chat) ?? '{}');
+    const found: unknown = JSON.parse(storage.getItem(STORAGE_KEY_PREFIX + chat) ?? '{}');
     const { typed, sent } = (found ?? {}) as { typed?: unknown; sent?: unknown };
     return {
-      ...(isContent(typed) && { typed }),
-      ...(Array.isArray(sent) && { sent: sent.filter(isContent) }),
+      ...(isMessageContent(typed) && { typed }),
+      ...(Array.isArray(sent) && { sent: sent.filter(isMessageContent) }),
     };
   } catch {
     return {};
@@ -60,36 +64,39 @@ export function kept(shelf: Shelf, chat: Uri): Kept {
 }
 
 /** The host has it: it need not be kept here. */
-export function release(shelf: Shelf, chat: Uri, content: Content): void {
-  const { typed, sent = [] } = kept(shelf, chat);
-  const still = typed && !same(typed, light(content)) ? { typed } : {};
-  keep(shelf, chat, { ...still, sent: sent.filter((each) => !same(each, light(content))) });
+export function removeContent(storage: DraftStorage, chat: Uri, content: MessageContent): void {
+  const { typed, sent = [] } = readDraft(storage, chat);
+  const still = typed && !isSameContent(typed, withoutEmbedded(content)) ? { typed } : {};
+  storeDraft(storage, chat, { ...still, sent: sent.filter((each) => !isSameContent(each, withoutEmbedded(content))) });
 }
 
 /** What belongs into the field after a reload: what was not saved, and what the host has never got. */
-export function restored({ typed, sent = [] }: Kept, state: ChatState): Content | undefined {
-  const lost = sent.filter((content) => !arrived(content, state));
-  const all = [...lost, ...(typed ? [typed] : [])].filter((content) => !isEmpty(content));
-  return all.length === 0 ? undefined : all.reduce(joined);
+export function contentToRestore({ typed, sent = [] }: StoredDraft, state: ChatState): MessageContent | undefined {
+  const lost = sent.filter((content) => !hasArrived(content, state));
+  const all = [...lost, ...(typed ? [typed] : [])].filter((content) => !isEmptyContent(content));
+  return all.length === 0 ? undefined : all.reduce(joinContents);
 }
 
-function arrived(content: Content, state: ChatState): boolean {
+function hasArrived(content: MessageContent, state: ChatState): boolean {
   const waiting = [...(state.queuedMessages ?? []), ...(state.steeringMessage ? [state.steeringMessage] : [])];
   const turns = [...state.turns.slice(-10), ...(state.activeTurn ? [state.activeTurn] : [])];
   return [...turns, ...waiting].some(({ message }) => {
-    const said = contentOf(message);
+    const sent = messageContent(message);
     // The host names the contents that it keeps; the words and their number tell enough.
-    return same(said, content) || (said.text === content.text && said.attachments.length >= content.attachments.length);
+    return (
+      isSameContent(sent, content) ||
+      (sent.text === content.text && sent.attachments.length >= content.attachments.length)
+    );
   });
 }
 
 /** Contents are too large for the browser's shelf. */
-function light(content: Content): Content {
+function withoutEmbedded(content: MessageContent): MessageContent {
   const stay = (attachment: Attachment) => attachment.type !== 'embeddedResource';
   return { ...content, attachments: content.attachments.filter(stay) };
 }
 
-function isContent(value: unknown): value is Content {
-  const { text, attachments } = (value ?? {}) as Partial<Content>;
+function isMessageContent(value: unknown): value is MessageContent {
+  const { text, attachments } = (value ?? {}) as Partial<MessageContent>;
   return typeof text === 'string' && Array.isArray(attachments);
 }

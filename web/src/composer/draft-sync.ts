@@ -1,92 +1,92 @@
 /** Keeps what stands in the field and the host's draft alike, in both directions and on time. */
 
 import { type Chat, type Message, RejectedError } from '../ahp/index.ts';
-import { type Chip, isEmbedded } from './attachment-chips.ts';
+import { type AttachmentChip, isEmbedded } from './attachment-chips.ts';
 import * as drafts from './draft-reconciliation.ts';
-import { type Content, contentOf, EMPTY, same, wordsOf } from './message-content.ts';
+import { EMPTY_CONTENT, isSameContent, type MessageContent, messageContent, toUserMessage } from './message-content.ts';
 
 /** The field, as far as its draft is concerned. */
-export interface Sheet {
+export interface DraftSurface {
   /** What the host is to keep of it. */
-  readonly shared: Content;
-  readonly sharedChips: readonly Chip[];
+  readonly syncedContent: MessageContent;
+  readonly syncedChips: readonly AttachmentChip[];
   /** Nobody else may touch the field: an input method is at work. */
-  readonly isLocked: boolean;
+  readonly isImeActive: boolean;
   /** Others have written this. */
-  show(content: Content): void;
+  showRemote(content: MessageContent): void;
   /** The host has it. What was sent along is kept by it, under these names. */
-  saved(content: Content, told: readonly Chip[], named: Content): void;
+  onSaved(content: MessageContent, savedChips: readonly AttachmentChip[], stored: MessageContent): void;
   /** The host does not keep what was sent along. */
-  refused(): void;
+  onAttachmentsRejected(): void;
   /** A save is over, however it went. */
-  settled(): void;
+  onSaveFinished(): void;
 }
 
 type Timer = ReturnType<typeof setTimeout>;
 
-export class Saving {
+export class DraftSync {
   readonly #chat: Pick<Chat, 'setDraft'>;
-  readonly #sheet: Sheet;
-  #draft = drafts.BLANK;
+  readonly #surface: DraftSurface;
+  #draft = drafts.EMPTY_DRAFT;
   /** The draft that was heard last; most of what happens in a chat does not change it. */
-  #heard: Message | undefined | null = null;
-  #pending: Promise<void> | undefined;
+  #lastRemote: Message | undefined | null = null;
+  #saving: Promise<void> | undefined;
   /** How many messages have left the field: what belongs to an earlier one does not concern the next. */
-  #messages = 0;
+  #sentCount = 0;
   #isLive = false;
   #closed = false;
   #timers: { save?: Timer; settle?: Timer } = {};
 
-  constructor(chat: Pick<Chat, 'setDraft'>, sheet: Sheet) {
+  constructor(chat: Pick<Chat, 'setDraft'>, surface: DraftSurface) {
     this.#chat = chat;
-    this.#sheet = sheet;
+    this.#surface = surface;
   }
 
   /** The save that is on its way. */
-  get pending(): Promise<void> | undefined {
-    return this.#pending;
+  get saving(): Promise<void> | undefined {
+    return this.#saving;
   }
 
   /** Whether this page knows something that the host may not know. */
   get isUnsaved(): boolean {
-    return this.#draft.unsaved || this.#pending !== undefined;
+    return this.#draft.isUnsaved || this.#saving !== undefined;
   }
 
   /** Whether something was not even said to the host, or to one that may not have heard it. */
-  get isUntold(): boolean {
-    return this.#draft.unsaved || (this.#pending !== undefined && !this.#isLive);
+  get isUnsent(): boolean {
+    return this.#draft.isUnsaved || (this.#saving !== undefined && !this.#isLive);
   }
 
   /** Whether the host has a draft, or may have one soon. */
   get hasDraft(): boolean {
-    return this.#pending !== undefined || !same(this.#draft.known, EMPTY);
+    return this.#saving !== undefined || !isSameContent(this.#draft.remote, EMPTY_CONTENT);
   }
 
   /** The first thing that is heard of a chat: what was typed before stays. */
-  begin(draft: Message | undefined): void {
-    this.#heard = draft;
-    this.#draft = drafts.renamed(this.#draft, this.#sheet.shared, contentOf(draft));
+  start(draft: Message | undefined): void {
+    this.#lastRemote = draft;
+    this.#draft = drafts.onStored(this.#draft, this.#surface.syncedContent, messageContent(draft));
   }
 
-  edited(): void {
-    this.#draft = drafts.typed(this.#draft, this.#sheet.shared, Date.now());
+  onEdited(): void {
+    this.#draft = drafts.onTyped(this.#draft, this.#surface.syncedContent, Date.now());
     clearTimeout(this.#timers.save);
     delete this.#timers.save;
     this.#schedule();
   }
 
   /** The message has left. Whoever sends it tells the host that there is no draft any more. */
-  emptied(): void {
-    this.#messages += 1;
-    this.#draft = drafts.sent(this.#draft);
+  onSent(): void {
+    this.#sentCount += 1;
+    this.#draft = drafts.onSent(this.#draft);
   }
 
-  heard(draft: Message | undefined, isLive: boolean): void {
+  onRemoteDraft(draft: Message | undefined, isLive: boolean): void {
     this.#isLive = isLive;
     if (!isLive) return;
-    if (draft !== this.#heard) {
-      this.#heard = draft;
-      this.#take(drafts.heard(this.#draft, contentOf(draft), Date.now()));
+    if (draft !== this.#lastRemote) {
+      this.#lastRemote = draft;
+      this.#adopt(drafts.onRemoteDraft(this.#draft, messageContent(draft), Date.now()));
     }
     this.#schedule();
   }
@@ -95,11 +95,11 @@ export class Saving {
   flush(): void {
     clearTimeout(this.#timers.save);
     delete this.#timers.save;
-    if (this.#closed || this.#pending || !this.#isLive || !this.#draft.unsaved) return;
-    this.#pending = this.#save().finally(() => {
-      this.#pending = undefined;
+    if (this.#closed || this.#saving || !this.#isLive || !this.#draft.isUnsaved) return;
+    this.#saving = this.#save().finally(() => {
+      this.#saving = undefined;
       this.#schedule();
-      this.#sheet.settled();
+      this.#surface.onSaveFinished();
     });
   }
 
@@ -109,44 +109,44 @@ export class Saving {
     clearTimeout(this.#timers.settle);
   }
 
-  #take(draft: drafts.Draft): void {
-    const { isLocked } = this.#sheet;
-    const isNews = !isLocked && !same(draft.shown, this.#draft.shown);
-    this.#draft = isLocked ? { ...draft, shown: this.#draft.shown } : draft;
-    if (isNews) this.#sheet.show(draft.shown);
+  #adopt(draft: drafts.DraftState): void {
+    const { isImeActive: isLocked } = this.#surface;
+    const hasChanged = !isLocked && !isSameContent(draft.local, this.#draft.local);
+    this.#draft = isLocked ? { ...draft, local: this.#draft.local } : draft;
+    if (hasChanged) this.#surface.showRemote(draft.local);
   }
 
   /** Tells the host, or takes what it has, when nobody types any more. */
   #schedule(): void {
     if (this.#closed) return;
-    if (this.#draft.unsaved) this.#timers.save ??= setTimeout(() => this.flush(), drafts.SETTLES);
-    else if (!same(this.#draft.shown, this.#draft.known)) {
+    if (this.#draft.isUnsaved) this.#timers.save ??= setTimeout(() => this.flush(), drafts.SAVE_DELAY_MS);
+    else if (!isSameContent(this.#draft.local, this.#draft.remote)) {
       this.#timers.settle ??= setTimeout(() => {
         delete this.#timers.settle;
-        this.#take(drafts.settled(this.#draft, Date.now()));
+        this.#adopt(drafts.adoptRemote(this.#draft, Date.now()));
         this.#schedule();
-      }, drafts.QUIET);
+      }, drafts.TYPING_TIMEOUT_MS);
     }
   }
 
   async #save(): Promise<void> {
-    const { shared: content, sharedChips: told } = this.#sheet;
-    const [before, message] = [this.#draft.known, this.#messages];
-    this.#draft = drafts.saved(this.#draft);
+    const { syncedContent: content, syncedChips: savedChips } = this.#surface;
+    const [before, message] = [this.#draft.remote, this.#sentCount];
+    this.#draft = drafts.onSaving(this.#draft);
     const nothing = content.text === '' && content.attachments.length === 0;
     try {
-      const { action } = await this.#chat.setDraft(nothing ? undefined : wordsOf(content));
-      const named = action.type === 'chat/draftChanged' ? contentOf(action.draft) : content;
-      this.#sheet.saved(content, message === this.#messages ? told : [], named);
-      if (message === this.#messages) this.#draft = drafts.renamed(this.#draft, this.#sheet.shared, named);
+      const { action } = await this.#chat.setDraft(nothing ? undefined : toUserMessage(content));
+      const stored = action.type === 'chat/draftChanged' ? messageContent(action.draft) : content;
+      this.#surface.onSaved(content, message === this.#sentCount ? savedChips : [], stored);
+      if (message === this.#sentCount) this.#draft = drafts.onStored(this.#draft, this.#surface.syncedContent, stored);
     } catch (error) {
-      if (message !== this.#messages) return;
-      const refused = error instanceof RejectedError;
+      if (message !== this.#sentCount) return;
+      const isRejected = error instanceof RejectedError;
       // A draft is refused for what it brings: then its words are saved without it. Words alone are not tried again.
-      if (refused) this.#sheet.refused();
-      const again = !refused || told.some(isEmbedded);
-      const { shared } = this.#sheet;
-      this.#draft = drafts.unsaved({ ...this.#draft, shown: shared }, again ? before : shared);
+      if (isRejected) this.#surface.onAttachmentsRejected();
+      const shouldRetry = !isRejected || savedChips.some(isEmbedded);
+      const { syncedContent } = this.#surface;
+      this.#draft = drafts.onSaveFailed({ ...this.#draft, local: syncedContent }, shouldRetry ? before : syncedContent);
     }
   }
 }

@@ -1,4 +1,4 @@
 /** Why something failed, for people. */
-export function reasonOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -2,50 +2,53 @@
 
 import type { Attachment, Message } from '../ahp/index.ts';
 
-export interface Content {
+export interface MessageContent {
   readonly text: string;
   readonly attachments: readonly Attachment[];
 }
 
-export const EMPTY: Content = { text: '', attachments: [] };
+export const EMPTY_CONTENT: MessageContent = { text: '', attachments: [] };
 
-export function contentOf(message: Pick<Message, 'text' | 'attachments'> | undefined): Content {
-  return message ? { text: message.text, attachments: message.attachments ?? [] } : EMPTY;
+export function messageContent(message: Pick<Message, 'text' | 'attachments'> | undefined): MessageContent {
+  return message ? { text: message.text, attachments: message.attachments ?? [] } : EMPTY_CONTENT;
 }
 
-export function isEmpty({ text, attachments }: Content): boolean {
+export function isEmptyContent({ text, attachments }: MessageContent): boolean {
   return text.trim() === '' && attachments.length === 0;
 }
 
 /** A content as a message carries it. */
-export function wordsOf({ text, attachments }: Content): { text: string; attachments?: readonly Attachment[] } {
+export function toUserMessage({ text, attachments }: MessageContent): {
+  text: string;
+  attachments?: readonly Attachment[];
+} {
   return attachments.length > 0 ? { text, attachments } : { text };
 }
 
 /** One text above another, with everything that is attached to them. */
-export function joined(above: Content, below: Content): Content {
+export function joinContents(above: MessageContent, below: MessageContent): MessageContent {
   const text = [above.text, below.text].filter((each) => each.trim() !== '').join('\n\n');
   return { text, attachments: [...above.attachments, ...below.attachments] };
 }
 
-export function same(one: Content, other: Content): boolean {
+export function isSameContent(one: MessageContent, other: MessageContent): boolean {
   return (
     one.text === other.text &&
     one.attachments.length === other.attachments.length &&
     one.attachments.every((attachment, at) => {
       const counterpart = other.attachments[at];
-      return counterpart !== undefined && sameThing(attachment, counterpart);
+      return counterpart !== undefined && isSameAttachment(attachment, counterpart);
     })
   );
 }
 
 /** Whether two attachments bring the same thing. What the host notes beside them does not count. */
-export function sameThing(one: Attachment, other: Attachment): boolean {
-  return one === other || (one.label === other.label && source(one) === source(other));
+export function isSameAttachment(one: Attachment, other: Attachment): boolean {
+  return one === other || (one.label === other.label && attachmentSource(one) === attachmentSource(other));
 }
 
 /** Where its contents come from: the same for the same contents. */
-function source(attachment: Attachment): string {
+function attachmentSource(attachment: Attachment): string {
   switch (attachment.type) {
     case 'embeddedResource':
       return attachment.data;

@@ -3,23 +3,23 @@
 import { onMount } from 'svelte';
 
 /** Less than this is a browser's own bar. */
-const LEAST = 80;
+const MIN_KEYBOARD_HEIGHT_PX = 80;
 
-export function keyboardHeight(): { readonly height: number } {
+export function trackKeyboardHeight(): { readonly height: number } {
   let height = $state(0);
   onMount(() => {
     const visible = window.visualViewport;
     if (!visible) return;
-    const look = () => {
+    const measure = () => {
       // Somebody who has zoomed in sees a part of the page, and no keyboard.
       const covered = visible.scale > 1.01 ? 0 : innerHeight - visible.height - visible.offsetTop;
-      height = covered > LEAST ? Math.round(covered) : 0;
+      height = covered > MIN_KEYBOARD_HEIGHT_PX ? Math.round(covered) : 0;
     };
-    visible.addEventListener('resize', look);
-    visible.addEventListener('scroll', look);
+    visible.addEventListener('resize', measure);
+    visible.addEventListener('scroll', measure);
     return () => {
-      visible.removeEventListener('resize', look);
-      visible.removeEventListener('scroll', look);
+      visible.removeEventListener('resize', measure);
+      visible.removeEventListener('scroll', measure);
     };
   });
   return {

@@ -1,7 +1,7 @@
 /** The order of what waits. Pure. */
 
 /** The list with one of its items at another place. */
-export function movedTo<T>(items: readonly T[], from: number, to: number): readonly T[] {
+export function moveItem<T>(items: readonly T[], from: number, to: number): readonly T[] {
   const item = items[from];
   const target = Math.min(Math.max(0, to), items.length - 1);
   if (item === undefined || from === target) return items;
@@ -10,7 +10,7 @@ export function movedTo<T>(items: readonly T[], from: number, to: number): reado
 }
 
 /** Items in a wanted order; those that it does not name come last, in their own order. */
-export function inOrder<T extends { readonly id: string }>(
+export function applyOrder<T extends { readonly id: string }>(
   items: readonly T[],
   order: readonly string[],
 ): readonly T[] {
@@ -19,12 +19,12 @@ export function inOrder<T extends { readonly id: string }>(
 }
 
 /** Which place a pointer means: that of the row whose middle it has not yet passed. */
-export function placeOf(pointer: number, rows: readonly { readonly top: number; readonly height: number }[]): number {
+export function dropIndex(pointer: number, rows: readonly { readonly top: number; readonly height: number }[]): number {
   const below = rows.findIndex(({ top, height }) => pointer < top + height / 2);
   return below === -1 ? rows.length : below;
 }
 
 /** Where an item ends up that is dropped before the item at a place, given that it leaves its own. */
-export function dropped(from: number, before: number): number {
+export function indexAfterDrop(from: number, before: number): number {
   return before > from ? before - 1 : before;
 }

@@ -12,10 +12,10 @@ import {
   type UserMessage,
   type View,
 } from '../../src/ahp/index.ts';
-import { Composing } from '../../src/composer/composer-state.svelte.ts';
-import { SETTLES } from '../../src/composer/draft-reconciliation.ts';
-import { keep } from '../../src/composer/draft-storage.ts';
-import { watch, wouldLose } from '../../src/composer/unsaved-guard.ts';
+import { ComposerState } from '../../src/composer/composer-state.svelte.ts';
+import { SAVE_DELAY_MS } from '../../src/composer/draft-reconciliation.ts';
+import { storeDraft } from '../../src/composer/draft-storage.ts';
+import { guardField, hasUnsavedText } from '../../src/composer/unsaved-guard.ts';
 
 const URI = 'ahp-chat:/c';
 const origin = { kind: 'user' } as const;
@@ -43,7 +43,7 @@ class Fake {
   readonly told: string[] = [];
   readonly shelf: Shelf;
   readonly view: { value: View<ChatState>; subscribe: () => () => void };
-  readonly composing: Composing;
+  readonly composing: ComposerState;
   plans = 0;
 
   constructor(state: Partial<ChatState> = {}, shelf = new Shelf()) {
@@ -56,7 +56,7 @@ class Fake {
         return { ok: false, files: [{ label: 'a.txt', decision: 'refuse', sentence: 'it is too large' }] };
       },
     };
-    this.composing = new Composing(this, client as unknown as Client, (reason) => this.told.push(reason), shelf);
+    this.composing = new ComposerState(this, client as unknown as Client, (reason) => this.told.push(reason), shelf);
   }
 
   #wish(what: string, words: UserMessage | undefined): Promise<Envelope> {
@@ -83,7 +83,7 @@ class Fake {
   hear(state: Partial<ChatState> = {}, status: View<ChatState>['status'] = 'live'): void {
     const now = this.view.value.state as ChatState;
     this.view.value = { state: { ...now, ...state }, status, pending: 0 };
-    this.composing.heard(this.view.value);
+    this.composing.update(this.view.value);
   }
 
   /** The wish that was made last, and no other. */
@@ -96,7 +96,7 @@ class Fake {
 }
 
 const rejected = (reason: string) => new RejectedError(URI, { type: 'chat/draftChanged' }, reason);
-const settle = () => vi.advanceTimersByTimeAsync(SETTLES);
+const settle = () => vi.advanceTimersByTimeAsync(SAVE_DELAY_MS);
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -109,8 +109,8 @@ test('what is typed is told once, when the keys rest', async () => {
   const fake = new Fake();
   fake.hear();
   for (const text of ['h', 'he', 'hel']) {
-    fake.composing.type(text);
-    await vi.advanceTimersByTimeAsync(SETTLES - 1);
+    fake.composing.setText(text);
+    await vi.advanceTimersByTimeAsync(SAVE_DELAY_MS - 1);
   }
   expect(fake.wishes).toEqual([]);
   await settle();
@@ -120,10 +120,10 @@ test('what is typed is told once, when the keys rest', async () => {
 test('while a save is on its way nothing else is saved, and afterwards the newest', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('one');
+  fake.composing.setText('one');
   await settle();
   const first = fake.only('draft');
-  fake.composing.type('one two');
+  fake.composing.setText('one two');
   await settle();
   expect(fake.wishes).toEqual([]);
   await first.grant();
@@ -135,8 +135,8 @@ test('without a host nothing is told; the tab keeps it, and tells it when the ho
   const fake = new Fake();
   fake.hear();
   fake.hear({}, 'disconnected');
-  fake.composing.type('offline');
-  await vi.advanceTimersByTimeAsync(10 * SETTLES);
+  fake.composing.setText('offline');
+  await vi.advanceTimersByTimeAsync(10 * SAVE_DELAY_MS);
   expect(fake.wishes).toEqual([]);
   expect([...fake.shelf.all.values()][0]).toContain('offline');
   fake.hear();
@@ -148,10 +148,10 @@ test('without a host nothing is told; the tab keeps it, and tells it when the ho
 test('a message leaves an empty field and no draft', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('hello');
+  fake.composing.setText('hello');
   await settle();
   await fake.only('draft').grant();
-  void fake.composing.deliver('send');
+  void fake.composing.send('send');
   expect(fake.composing.text).toBe('');
   expect(fake.wishes.map(({ what, words }) => [what, words])).toEqual([
     ['send', { text: 'hello' }],
@@ -165,22 +165,22 @@ test('a message leaves an empty field and no draft', async () => {
 test('a refused message is in the field again, with the reason, above what was typed since', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('hello');
-  void fake.composing.deliver('queue');
+  fake.composing.setText('hello');
+  void fake.composing.send('queue');
   const wish = fake.only('queue');
-  fake.composing.type('next');
+  fake.composing.setText('next');
   await wish.refuse(rejected('the queue is full'));
   expect(fake.composing.text).toBe('hello\n\nnext');
-  expect(fake.composing.refusal).toBe('Not sent: the queue is full');
-  fake.composing.type('hello');
-  expect(fake.composing.refusal).toBeUndefined();
+  expect(fake.composing.sendError).toBe('Not sent: the queue is full');
+  fake.composing.setText('hello');
+  expect(fake.composing.sendError).toBeUndefined();
 });
 
 test('what is refused after somebody has left is there when they come back', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('hello');
-  void fake.composing.deliver('send');
+  fake.composing.setText('hello');
+  void fake.composing.send('send');
   fake.composing.close();
   await fake.only('send').refuse(rejected('a turn is running'));
   expect(fake.told).toEqual(['a turn is running']);
@@ -192,7 +192,7 @@ test('what is refused after somebody has left is there when they come back', asy
 test('whoever leaves has said what was typed', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('hello');
+  fake.composing.setText('hello');
   fake.composing.close();
   await fake.only('draft').grant();
   expect(fake.shelf.all.size).toBe(0);
@@ -201,13 +201,13 @@ test('whoever leaves has said what was typed', async () => {
 test('files go to the host once, with the draft, and are named in the message', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('look');
+  fake.composing.setText('look');
   fake.composing.attach(embedded);
   await settle();
   const save = fake.only('draft');
   expect(save.words?.attachments).toEqual([embedded]);
-  void fake.composing.deliver('send');
-  expect([fake.composing.isWaiting, fake.wishes]).toEqual([true, []]);
+  void fake.composing.send('send');
+  expect([fake.composing.isUploading, fake.wishes]).toEqual([true, []]);
   await save.grant({ type: 'chat/draftChanged', draft: { text: 'look', attachments: [named], origin } });
   expect(fake.wishes.map(({ what, words }) => [what, words?.attachments])).toEqual([
     ['send', [named]],
@@ -218,7 +218,7 @@ test('files go to the host once, with the draft, and are named in the message', 
 test('files that the host does not keep stay here; the words are saved, and the plan says what is wrong', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('look');
+  fake.composing.setText('look');
   fake.composing.attach(embedded);
   await settle();
   await fake.only('draft').refuse(rejected('too large'));
@@ -232,8 +232,8 @@ test('files that the host does not keep stay here; the words are saved, and the 
   await vi.advanceTimersByTimeAsync(10_000);
   fake.hear({ draft: { text: 'look, from elsewhere', origin } });
   expect([fake.composing.text, fake.composing.chips.length]).toEqual(['look, from elsewhere', 1]);
-  expect(fake.composing.blocked).toBe('a.txt cannot be sent: it is too large.');
-  await fake.composing.deliver('send');
+  expect(fake.composing.sendBlocker).toBe('a.txt cannot be sent: it is too large.');
+  await fake.composing.send('send');
   expect(fake.wishes).toEqual([]);
 });
 
@@ -242,7 +242,7 @@ test('the host looks at files once, however much is typed', async () => {
   fake.hear();
   fake.composing.attach(named);
   for (const text of ['a', 'ab', 'abc']) {
-    fake.composing.type(text);
+    fake.composing.setText(text);
     await settle();
     await fake.only('draft').grant();
     await vi.advanceTimersByTimeAsync(1_000);
@@ -253,7 +253,7 @@ test('the host looks at files once, however much is typed', async () => {
 test('words that the host will never keep are not said again and again', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('far too long');
+  fake.composing.setText('far too long');
   await settle();
   await fake.only('draft').refuse(rejected('a message has at most 8 bytes'));
   await vi.advanceTimersByTimeAsync(60_000);
@@ -263,7 +263,7 @@ test('words that the host will never keep are not said again and again', async (
 test('a save that was lost on its way is made again', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('hello');
+  fake.composing.setText('hello');
   await settle();
   await fake.only('draft').refuse(new DisconnectedError('gone'));
   await settle();
@@ -283,10 +283,10 @@ test('others write into a field that is not used, but not into an input methodâ€
   fake.hear();
   expect(fake.composing.text).toBe('from the phone');
   await vi.advanceTimersByTimeAsync(10_000);
-  fake.composing.isLocked = true;
+  fake.composing.isImeActive = true;
   fake.hear({ draft: { text: 'more from the phone', origin } });
   expect(fake.composing.text).toBe('from the phone');
-  fake.composing.isLocked = false;
+  fake.composing.isImeActive = false;
   await vi.advanceTimersByTimeAsync(10_000);
   expect(fake.composing.text).toBe('more from the phone');
   // What stood there is not lost.
@@ -298,8 +298,8 @@ test('a second message for the running turn goes along with the first, unless th
   for (const told of [false, true]) {
     const fake = new Fake({ steeringMessage });
     fake.hear();
-    fake.composing.type('second');
-    void fake.composing.deliver('steer');
+    fake.composing.setText('second');
+    void fake.composing.send('steer');
     const back = fake.only('removePendingMessage steering s');
     if (told) await back.refuse(rejected('the agent was told already'));
     else await back.grant();
@@ -310,19 +310,19 @@ test('a second message for the running turn goes along with the first, unless th
 test('a file goes when the words go that stand for it', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('see @a.txt ');
+  fake.composing.setText('see @a.txt ');
   fake.composing.attach(named, '@a.txt');
   fake.composing.attach(named, '@a.txt');
   expect(fake.composing.chips.length).toBe(1);
-  fake.composing.type('see @a.tx');
+  fake.composing.setText('see @a.tx');
   expect(fake.composing.chips).toEqual([]);
 });
 
 test('nothing is sent that is empty', async () => {
   const fake = new Fake();
   fake.hear();
-  fake.composing.type('  \n ');
-  await fake.composing.deliver('send');
+  fake.composing.setText('  \n ');
+  await fake.composing.send('send');
   expect(fake.wishes).toEqual([]);
 });
 
@@ -330,46 +330,46 @@ test('a tab is held back while it knows what the host has not got', async () => 
   const fake = new Fake();
   const { composing } = fake;
   fake.hear();
-  expect(composing.holdsBack()).toBe(false);
+  expect(composing.hasUnsavedText()).toBe(false);
   // A host that listens is told in time.
-  composing.type('saved as I go');
-  expect(composing.holdsBack()).toBe(false);
+  composing.setText('saved as I go');
+  expect(composing.hasUnsavedText()).toBe(false);
   await fake.only('draft').grant();
   fake.hear({}, 'disconnected');
-  composing.type('typed to nobody');
-  expect(composing.holdsBack()).toBe(true);
+  composing.setText('typed to nobody');
+  expect(composing.hasUnsavedText()).toBe(true);
   fake.hear();
-  expect(composing.holdsBack()).toBe(false);
+  expect(composing.hasUnsavedText()).toBe(false);
   await fake.only('draft').grant();
 
-  void composing.deliver('send');
+  void composing.send('send');
   await vi.advanceTimersByTimeAsync(0);
-  expect(composing.holdsBack()).toBe(true);
+  expect(composing.hasUnsavedText()).toBe(true);
   for (const wish of fake.wishes.splice(0)) await wish.grant();
-  expect(composing.holdsBack()).toBe(false);
+  expect(composing.hasUnsavedText()).toBe(false);
 });
 
 test('what was kept before a reload holds a tab back until the chat is there, and goes with the chat', () => {
   const shelf = new Shelf();
-  keep(shelf, URI, { typed: { text: 'from before', attachments: [] } });
+  storeDraft(shelf, URI, { typed: { text: 'from before', attachments: [] } });
   const { composing } = new Fake({}, shelf);
-  expect(composing.holdsBack()).toBe(true);
-  composing.abandon();
+  expect(composing.hasUnsavedText()).toBe(true);
+  composing.discardStored();
   expect(shelf.all.size).toBe(0);
 });
 
 test('what is kept for chats that are not open would be lost with the tab', () => {
   const shelf = new Shelf();
   const storage = () => ({ length: shelf.all.size, key: (at: number) => [...shelf.all.keys()][at] ?? null });
-  expect(wouldLose(storage)).toBe(false);
-  keep(shelf, URI, { typed: { text: 'kept', attachments: [] } });
-  expect(wouldLose(storage)).toBe(true);
+  expect(hasUnsavedText(storage)).toBe(false);
+  storeDraft(shelf, URI, { typed: { text: 'kept', attachments: [] } });
+  expect(hasUnsavedText(storage)).toBe(true);
   // A field knows better what of it the host has.
   let held = false;
-  const unwatch = watch({ chat: URI, holdsBack: () => held });
-  expect(wouldLose(storage)).toBe(false);
+  const unwatch = guardField({ chat: URI, flushAndCheck: () => held });
+  expect(hasUnsavedText(storage)).toBe(false);
   held = true;
-  expect(wouldLose(storage)).toBe(true);
+  expect(hasUnsavedText(storage)).toBe(true);
   unwatch();
 });
 

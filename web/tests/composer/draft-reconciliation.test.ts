@@ -3,89 +3,89 @@
 import { expect, test } from 'vitest';
 import type { Attachment } from '../../src/ahp/index.ts';
 import {
-  BLANK,
-  heard,
-  QUIET,
-  renamed,
-  saved,
-  sent,
-  settled,
-  typed,
-  unsaved,
+  adoptRemote,
+  EMPTY_DRAFT,
+  onRemoteDraft,
+  onSaveFailed,
+  onSaving,
+  onSent,
+  onStored,
+  onTyped,
+  TYPING_TIMEOUT_MS,
 } from '../../src/composer/draft-reconciliation.ts';
-import { type Content, EMPTY, same } from '../../src/composer/message-content.ts';
+import { EMPTY_CONTENT, isSameContent, type MessageContent } from '../../src/composer/message-content.ts';
 
-const words = (text: string, ...attachments: Attachment[]): Content => ({ text, attachments });
+const words = (text: string, ...attachments: Attachment[]): MessageContent => ({ text, attachments });
 const embedded: Attachment = { type: 'embeddedResource', label: 'a.txt', data: 'QQ==', contentType: 'text/plain' };
 const named: Attachment = { type: 'resource', label: 'a.txt', uri: 'ahp-content:/1' };
 
 test('a draft of another client is taken by a field that nobody types in', () => {
-  expect(heard(BLANK, words('from the phone'), 0).shown.text).toBe('from the phone');
+  expect(onRemoteDraft(EMPTY_DRAFT, words('from the phone'), 0).local.text).toBe('from the phone');
 });
 
 test('what is typed here wins over news, and is what the host is told next', () => {
-  const mine = typed(BLANK, words('mine'), 0);
-  const after = heard(mine, words('theirs'), 10 * QUIET);
-  expect([after.shown.text, after.unsaved]).toEqual(['mine', true]);
-  expect(saved(after)).toMatchObject({ known: words('mine'), unsaved: false });
+  const mine = onTyped(EMPTY_DRAFT, words('mine'), 0);
+  const after = onRemoteDraft(mine, words('theirs'), 10 * TYPING_TIMEOUT_MS);
+  expect([after.local.text, after.isUnsaved]).toEqual(['mine', true]);
+  expect(onSaving(after)).toMatchObject({ remote: words('mine'), isUnsaved: false });
 });
 
 test('one’s own echo is no news, also when it comes late', () => {
-  const told = saved(typed(BLANK, words('one'), 0));
-  const further = typed(told, words('one two'), 100);
-  expect(heard(further, words('one'), 200)).toBe(further);
+  const told = onSaving(onTyped(EMPTY_DRAFT, words('one'), 0));
+  const further = onTyped(told, words('one two'), 100);
+  expect(onRemoteDraft(further, words('one'), 200)).toBe(further);
 });
 
 test('between two keys nobody else changes the field; later the host is right', () => {
-  const told = saved(typed(BLANK, words('mine'), 0));
-  const during = heard(told, words('theirs'), QUIET - 1);
-  expect(during.shown.text).toBe('mine');
-  expect(settled(during, QUIET - 1)).toBe(during);
-  expect(settled(during, QUIET).shown.text).toBe('theirs');
+  const told = onSaving(onTyped(EMPTY_DRAFT, words('mine'), 0));
+  const during = onRemoteDraft(told, words('theirs'), TYPING_TIMEOUT_MS - 1);
+  expect(during.local.text).toBe('mine');
+  expect(adoptRemote(during, TYPING_TIMEOUT_MS - 1)).toBe(during);
+  expect(adoptRemote(during, TYPING_TIMEOUT_MS).local.text).toBe('theirs');
 });
 
 test('whoever goes on typing before that keeps the field', () => {
-  const told = saved(typed(BLANK, words('mine'), 0));
-  const on = typed(heard(told, words('theirs'), 100), words('mine!'), 200);
-  expect(settled(on, 10 * QUIET).shown.text).toBe('mine!');
+  const told = onSaving(onTyped(EMPTY_DRAFT, words('mine'), 0));
+  const on = onTyped(onRemoteDraft(told, words('theirs'), 100), words('mine!'), 200);
+  expect(adoptRemote(on, 10 * TYPING_TIMEOUT_MS).local.text).toBe('mine!');
 });
 
 test('a message that was sent elsewhere takes its draft along', () => {
-  const told = saved(typed(BLANK, words('send me'), 0));
-  expect(heard(told, EMPTY, QUIET).shown).toEqual(EMPTY);
+  const told = onSaving(onTyped(EMPTY_DRAFT, words('send me'), 0));
+  expect(onRemoteDraft(told, EMPTY_CONTENT, TYPING_TIMEOUT_MS).local).toEqual(EMPTY_CONTENT);
 });
 
 test('a sent message leaves an empty field, and its late echo does not come back', () => {
-  const gone = sent(saved(typed(BLANK, words('hello'), 0)));
-  expect([gone.shown, gone.unsaved]).toEqual([EMPTY, false]);
-  expect(heard(gone, EMPTY, 1)).toBe(gone);
+  const gone = onSent(onSaving(onTyped(EMPTY_DRAFT, words('hello'), 0)));
+  expect([gone.local, gone.isUnsaved]).toEqual([EMPTY_CONTENT, false]);
+  expect(onRemoteDraft(gone, EMPTY_CONTENT, 1)).toBe(gone);
 });
 
 test('typing back to what the host has leaves nothing to tell', () => {
-  const told = saved(typed(BLANK, words('ab'), 0));
-  const less = typed(told, words('a'), 1);
-  expect([less.unsaved, typed(less, words('ab'), 2).unsaved]).toEqual([true, false]);
+  const told = onSaving(onTyped(EMPTY_DRAFT, words('ab'), 0));
+  const less = onTyped(told, words('a'), 1);
+  expect([less.isUnsaved, onTyped(less, words('ab'), 2).isUnsaved]).toEqual([true, false]);
 });
 
 test('a save that failed is to be made again, unless it would say nothing new', () => {
-  const told = saved(typed(BLANK, words('mine'), 0));
-  expect(unsaved(told, EMPTY).unsaved).toBe(true);
-  expect(unsaved(told, words('mine')).unsaved).toBe(false);
+  const told = onSaving(onTyped(EMPTY_DRAFT, words('mine'), 0));
+  expect(onSaveFailed(told, EMPTY_CONTENT).isUnsaved).toBe(true);
+  expect(onSaveFailed(told, words('mine')).isUnsaved).toBe(false);
 });
 
 test('contents that the host keeps from now on are not told again', () => {
-  const told = saved(typed(BLANK, words('look', embedded), 0));
-  const now = renamed(told, words('look', named), words('look', named));
-  expect(now.unsaved).toBe(false);
-  expect(heard(now, words('look', { ...named, _meta: { hostler: {} } }), 10 * QUIET)).toBe(now);
-  const further = renamed(typed(told, words('look!', embedded), 1), words('look!', named), words('look', named));
-  expect([further.unsaved, further.shown.text]).toEqual([true, 'look!']);
+  const told = onSaving(onTyped(EMPTY_DRAFT, words('look', embedded), 0));
+  const now = onStored(told, words('look', named), words('look', named));
+  expect(now.isUnsaved).toBe(false);
+  expect(onRemoteDraft(now, words('look', { ...named, _meta: { hostler: {} } }), 10 * TYPING_TIMEOUT_MS)).toBe(now);
+  const further = onStored(onTyped(told, words('look!', embedded), 1), words('look!', named), words('look', named));
+  expect([further.isUnsaved, further.local.text]).toEqual([true, 'look!']);
 });
 
 test('contents are the same if words and attachments are, whatever the host notes beside them', () => {
-  expect(same(words('a', named), words('a', { ...named, sizeHint: 3 }))).toBe(true);
-  expect(same(words('a', named), words('a', { ...named, uri: 'ahp-content:/2' }))).toBe(false);
-  expect(same(words('a', named), words('a'))).toBe(false);
-  expect(same(words('a', named), words('a', named, named))).toBe(false);
-  expect(same(words('a'), words('b'))).toBe(false);
+  expect(isSameContent(words('a', named), words('a', { ...named, sizeHint: 3 }))).toBe(true);
+  expect(isSameContent(words('a', named), words('a', { ...named, uri: 'ahp-content:/2' }))).toBe(false);
+  expect(isSameContent(words('a', named), words('a'))).toBe(false);
+  expect(isSameContent(words('a', named), words('a', named, named))).toBe(false);
+  expect(isSameContent(words('a'), words('b'))).toBe(false);
 });

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { Attachment, ChatState } from '../../src/ahp/index.ts';
-import { keep, kept, restored } from '../../src/composer/draft-storage.ts';
+import { contentToRestore, readDraft, storeDraft } from '../../src/composer/draft-storage.ts';
 
 class Shelf {
   readonly all = new Map<string, string>();
@@ -18,10 +18,10 @@ const chat: ChatState = { resource: 'c', title: '', status: 1, modifiedAt: '', t
 
 test('what is kept comes back, without contents that no shelf holds', () => {
   const shelf = new Shelf();
-  keep(shelf, 'c', { typed: { text: 'mine', attachments: [named, embedded] } });
-  expect(kept(shelf, 'c')).toEqual({ typed: { text: 'mine', attachments: [named] }, sent: [] });
-  expect(kept(shelf, 'other')).toEqual({});
-  keep(shelf, 'c', {});
+  storeDraft(shelf, 'c', { typed: { text: 'mine', attachments: [named, embedded] } });
+  expect(readDraft(shelf, 'c')).toEqual({ typed: { text: 'mine', attachments: [named] }, sent: [] });
+  expect(readDraft(shelf, 'other')).toEqual({});
+  storeDraft(shelf, 'c', {});
   expect(shelf.all.size).toBe(0);
 });
 
@@ -32,17 +32,17 @@ test('a shelf that fails or holds nonsense is an empty one', () => {
       throw new Error('full');
     },
   };
-  expect(() => keep(full, 'c', { typed: { text: 'a', attachments: [] } })).not.toThrow();
+  expect(() => storeDraft(full, 'c', { typed: { text: 'a', attachments: [] } })).not.toThrow();
   for (const nonsense of ['{', 'null', '{"typed":1,"sent":[null,{"text":2}]}']) {
     const shelf = new Shelf();
     shelf.setItem('hostler.unsaved.c', nonsense);
-    expect(restored(kept(shelf, 'c'), chat)).toBeUndefined();
+    expect(contentToRestore(readDraft(shelf, 'c'), chat)).toBeUndefined();
   }
 });
 
 test('a message that never arrived is in the field again, above what was typed since', () => {
   const sent = [{ text: 'lost', attachments: [] }];
-  expect(restored({ sent, typed: { text: 'next', attachments: [named] } }, chat)).toEqual({
+  expect(contentToRestore({ sent, typed: { text: 'next', attachments: [named] } }, chat)).toEqual({
     text: 'lost\n\nnext',
     attachments: [named],
   });
@@ -58,6 +58,6 @@ test('a message that arrived, in whatever form, is not said twice', () => {
     { queuedMessages: [{ id: '1', message }] },
     { steeringMessage: { id: '1', message } },
   ];
-  for (const state of states) expect(restored({ sent }, { ...chat, ...state })).toBeUndefined();
-  expect(restored({ sent }, chat)?.text).toBe('hello');
+  for (const state of states) expect(contentToRestore({ sent }, { ...chat, ...state })).toBeUndefined();
+  expect(contentToRestore({ sent }, chat)?.text).toBe('hello');
 });

@@ -4,11 +4,21 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ChatState, CompletionItem } from '../../src/ahp/index.ts';
 import { SHORTCUTS, shortcutsInScope } from '../../src/app/shortcut-registry.ts';
-import { completed, moved, offer, triggered } from '../../src/composer/completion-text.ts';
-import { type Circumstances, type Key, meaningOf, TWICE } from '../../src/composer/composer-keys.ts';
-import { History, ownMessages } from '../../src/composer/message-history.ts';
+import {
+  describeCompletion,
+  findTriggerWord,
+  insertCompletion,
+  wrapIndex,
+} from '../../src/composer/completion-text.ts';
+import {
+  type ComposerKey,
+  type ComposerKeyContext,
+  DOUBLE_ESCAPE_MS,
+  resolveKey,
+} from '../../src/composer/composer-keys.ts';
+import { MessageHistory, ownMessages } from '../../src/composer/message-history.ts';
 
-function key(name: string): Key {
+function key(name: string): ComposerKey {
   const parts = name.split('+');
   return {
     key: parts.at(-1) ?? '',
@@ -19,59 +29,59 @@ function key(name: string): Key {
   };
 }
 
-const idle: Circumstances = {
-  composing: false,
-  touch: false,
-  running: false,
-  isAsked: false,
-  offering: false,
-  mayBrowse: false,
-  escapedAt: Number.NEGATIVE_INFINITY,
+const idle: ComposerKeyContext = {
+  isImeActive: false,
+  isTouch: false,
+  isRunning: false,
+  hasPendingRequest: false,
+  isCompletionOpen: false,
+  canBrowseHistory: false,
+  lastEscapeAt: Number.NEGATIVE_INFINITY,
   now: 10_000,
 };
 
-test.each<[string, Partial<Circumstances>, ReturnType<typeof meaningOf>]>([
+test.each<[string, Partial<ComposerKeyContext>, ReturnType<typeof resolveKey>]>([
   ['Enter', {}, 'send'],
-  ['Enter', { running: true }, 'send'],
-  ['Enter', { touch: true }, undefined],
-  ['Enter', { composing: true }, undefined],
+  ['Enter', { isRunning: true }, 'send'],
+  ['Enter', { isTouch: true }, undefined],
+  ['Enter', { isImeActive: true }, undefined],
   ['Shift+Enter', {}, undefined],
-  ['Shift+Enter', { offering: true }, undefined],
+  ['Shift+Enter', { isCompletionOpen: true }, undefined],
   ['Ctrl+Enter', {}, 'send'],
-  ['Ctrl+Enter', { running: true }, 'steer'],
-  ['Meta+Enter', { running: true, touch: true }, 'steer'],
-  ['Ctrl+Enter', { running: true, offering: true }, 'steer'],
+  ['Ctrl+Enter', { isRunning: true }, 'steer'],
+  ['Meta+Enter', { isRunning: true, isTouch: true }, 'steer'],
+  ['Ctrl+Enter', { isRunning: true, isCompletionOpen: true }, 'steer'],
   ['Escape', {}, undefined],
-  ['Escape', { running: true }, 'askToStop'],
-  ['Escape', { running: true, escapedAt: 10_000 - TWICE + 1 }, 'stop'],
-  ['Escape', { running: true, escapedAt: 10_000 - TWICE }, 'askToStop'],
-  ['Escape', { running: true, isAsked: true }, undefined],
-  ['Escape', { running: true, isAsked: true, escapedAt: 9_999 }, undefined],
-  ['Escape', { running: true, offering: true }, 'noOffers'],
+  ['Escape', { isRunning: true }, 'armStop'],
+  ['Escape', { isRunning: true, lastEscapeAt: 10_000 - DOUBLE_ESCAPE_MS + 1 }, 'stop'],
+  ['Escape', { isRunning: true, lastEscapeAt: 10_000 - DOUBLE_ESCAPE_MS }, 'armStop'],
+  ['Escape', { isRunning: true, hasPendingRequest: true }, undefined],
+  ['Escape', { isRunning: true, hasPendingRequest: true, lastEscapeAt: 9_999 }, undefined],
+  ['Escape', { isRunning: true, isCompletionOpen: true }, 'dismissCompletion'],
   ['Tab', {}, undefined],
-  ['Tab', { offering: true }, 'takeOffer'],
-  ['Shift+Tab', { offering: true }, undefined],
-  ['Enter', { offering: true }, 'takeOffer'],
-  ['Enter', { offering: true, composing: true }, undefined],
-  ['ArrowDown', { offering: true, mayBrowse: true }, 'nextOffer'],
-  ['ArrowUp', { offering: true }, 'previousOffer'],
-  ['ArrowUp', { mayBrowse: true }, 'older'],
-  ['ArrowDown', { mayBrowse: true }, 'newer'],
+  ['Tab', { isCompletionOpen: true }, 'acceptCompletion'],
+  ['Shift+Tab', { isCompletionOpen: true }, undefined],
+  ['Enter', { isCompletionOpen: true }, 'acceptCompletion'],
+  ['Enter', { isCompletionOpen: true, isImeActive: true }, undefined],
+  ['ArrowDown', { isCompletionOpen: true, canBrowseHistory: true }, 'nextCompletion'],
+  ['ArrowUp', { isCompletionOpen: true }, 'previousCompletion'],
+  ['ArrowUp', { canBrowseHistory: true }, 'older'],
+  ['ArrowDown', { canBrowseHistory: true }, 'newer'],
   ['ArrowUp', {}, undefined],
-  ['Shift+ArrowUp', { mayBrowse: true }, undefined],
-  ['a', { running: true, offering: true }, undefined],
+  ['Shift+ArrowUp', { canBrowseHistory: true }, undefined],
+  ['a', { isRunning: true, isCompletionOpen: true }, undefined],
 ])('%s with %j means %s', (name, now, meaning) => {
-  expect(meaningOf(key(name), { ...idle, ...now })).toBe(meaning);
+  expect(resolveKey(key(name), { ...idle, ...now })).toBe(meaning);
 });
 
 test('the help sheet lists the keys of the field as they are', () => {
-  const now = { ...idle, running: true, mayBrowse: true };
-  const after: Record<string, Partial<Circumstances>> = { stop: { escapedAt: now.now - 1 } };
+  const now = { ...idle, isRunning: true, canBrowseHistory: true };
+  const after: Record<string, Partial<ComposerKeyContext>> = { stop: { lastEscapeAt: now.now - 1 } };
   const meant = shortcutsInScope('composer').map(({ keys }) => {
     const id =
       Object.entries(SHORTCUTS).find(([, known]) => known.scope === 'composer' && known.keys === keys)?.[0] ?? '';
     const last = String(keys).split(' ').at(-1)?.replace('Mod', 'Ctrl') ?? '';
-    return [id, meaningOf(key(last), { ...now, ...after[id] })];
+    return [id, resolveKey(key(last), { ...now, ...after[id] })];
   });
   expect(meant).toEqual([
     ['send', 'send'],
@@ -94,21 +104,21 @@ test.each([
   ['', 0, undefined],
   ['@x', 0, undefined],
 ])('in %j at %d the word is %j', (text, cursor, span) => {
-  expect(triggered(text, cursor, TRIGGERS)).toEqual(span);
+  expect(findTriggerWord(text, cursor, TRIGGERS)).toEqual(span);
 });
 
 test('an item takes the place of its word, and the cursor stands behind it and a space', () => {
   const item = { insertText: '@src/main.rs', rangeStart: 5, rangeEnd: 8 };
-  expect(completed('look @ma', 8, item)).toEqual({ text: 'look @src/main.rs ', cursor: 18 });
-  expect(completed('look @ma please', 8, item)).toEqual({ text: 'look @src/main.rs please', cursor: 18 });
-  expect(completed('a', 1, { insertText: 'b' })).toEqual({ text: 'ab ', cursor: 3 });
+  expect(insertCompletion('look @ma', 8, item)).toEqual({ text: 'look @src/main.rs ', cursor: 18 });
+  expect(insertCompletion('look @ma please', 8, item)).toEqual({ text: 'look @src/main.rs please', cursor: 18 });
+  expect(insertCompletion('a', 1, { insertText: 'b' })).toEqual({ text: 'ab ', cursor: 3 });
 });
 
 test('whatever a host says about places, the text around them stays', () => {
   const offset = fc.integer({ min: -5, max: 30 });
   fc.assert(
     fc.property(fc.string({ maxLength: 20 }), offset, offset, offset, (text, cursor, rangeStart, rangeEnd) => {
-      const after = completed(text, Math.max(0, Math.min(cursor, text.length)), {
+      const after = insertCompletion(text, Math.max(0, Math.min(cursor, text.length)), {
         insertText: '@x',
         rangeStart,
         rangeEnd,
@@ -121,7 +131,7 @@ test('whatever a host says about places, the text around them stays', () => {
 });
 
 test('the choice goes round, and there may be none', () => {
-  expect([moved(0, 1, 3), moved(2, 1, 3), moved(0, -1, 3), moved(0, 1, 0)]).toEqual([1, 0, 2, -1]);
+  expect([wrapIndex(0, 1, 3), wrapIndex(2, 1, 3), wrapIndex(0, -1, 3), wrapIndex(0, 1, 0)]).toEqual([1, 0, 2, -1]);
 });
 
 test('a command is offered with its arguments and attaches nothing; a file says where it is', () => {
@@ -134,13 +144,23 @@ test('a command is offered with its arguments and attaches nothing; a file says 
       _meta: { description: 'd', argumentHint: 'T' },
     },
   };
-  expect(offer(command, [])).toEqual({ icon: 'command', label: '/rename', hint: 'T', detail: 'd', attaches: false });
+  expect(describeCompletion(command, [])).toEqual({
+    icon: 'command',
+    label: '/rename',
+    hint: 'T',
+    detail: 'd',
+    isAttachment: false,
+  });
   const file: CompletionItem = {
     insertText: '@src/a b.rs',
     attachment: { type: 'resource', label: 'a b.rs', uri: 'file:///home/src/a%20b.rs' },
   };
-  expect(offer(file, ['file:///home'])).toMatchObject({ icon: 'file', detail: 'src/a b.rs', attaches: true });
-  expect(offer(file, ['file:///ho'])).toMatchObject({ detail: '/home/src/a b.rs' });
+  expect(describeCompletion(file, ['file:///home'])).toMatchObject({
+    icon: 'file',
+    detail: 'src/a b.rs',
+    isAttachment: true,
+  });
+  expect(describeCompletion(file, ['file:///ho'])).toMatchObject({ detail: '/home/src/a b.rs' });
 });
 
 test('one’s own words come back, the newest first, and nobody else’s', () => {
@@ -163,9 +183,9 @@ test('one’s own words come back, the newest first, and nobody else’s', () =>
 });
 
 test('the walk through history begins in an empty field and ends there', () => {
-  const history = new History();
+  const history = new MessageHistory();
   const said = ['two', 'one'];
-  expect(history.mayBrowse('typed')).toBe(false);
+  expect(history.canBrowse('typed')).toBe(false);
   expect(history.older('', said)).toBe('two');
   expect(history.older('two', said)).toBe('one');
   expect(history.older('one', said)).toBeUndefined();
@@ -176,9 +196,9 @@ test('the walk through history begins in an empty field and ends there', () => {
 });
 
 test('what left the field without being sent comes first', () => {
-  const history = new History();
-  history.leave('overwritten');
-  history.leave(' ');
+  const history = new MessageHistory();
+  history.addDiscarded('overwritten');
+  history.addDiscarded(' ');
   expect(history.older('', ['said'])).toBe('overwritten');
   expect(history.older('overwritten', ['said'])).toBe('said');
 });

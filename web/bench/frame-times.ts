@@ -4,9 +4,9 @@ import type { Page } from 'playwright-core';
 import { percentile } from './report-table.ts';
 
 /** A screen's rhythm, in milliseconds. */
-const FRAME = 1_000 / 60;
+const FRAME_MS = 1_000 / 60;
 
-export interface Frames {
+export interface FrameStats {
   /** Of a hundred pictures that were due, so many were not drawn. */
   readonly dropped: number;
   /** Between two pictures, in milliseconds. */
@@ -15,7 +15,7 @@ export interface Frames {
 }
 
 /** Begins to note when pictures are drawn; the result ends it. */
-export async function watchFrames(page: Page): Promise<() => Promise<Frames>> {
+export async function watchFrames(page: Page): Promise<() => Promise<FrameStats>> {
   const times = await page.evaluateHandle(() => {
     const noted: number[] = [];
     const note = (at: number) => {
@@ -25,13 +25,13 @@ export async function watchFrames(page: Page): Promise<() => Promise<Frames>> {
     requestAnimationFrame(note);
     return noted;
   });
-  return async () => framesOf(await times.evaluate((noted) => [...noted]));
+  return async () => frameStats(await times.evaluate((noted) => [...noted]));
 }
 
 /** What the times of pictures say. */
-export function framesOf(times: readonly number[]): Frames {
+export function frameStats(times: readonly number[]): FrameStats {
   const intervals = times.slice(1).map((at, before) => at - (times[before] ?? at));
-  const missed = intervals.reduce((sum, interval) => sum + Math.max(0, Math.round(interval / FRAME) - 1), 0);
+  const missed = intervals.reduce((sum, interval) => sum + Math.max(0, Math.round(interval / FRAME_MS) - 1), 0);
   const due = intervals.length + missed;
   return {
     dropped: due ? (100 * missed) / due : 0,

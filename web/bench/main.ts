@@ -4,20 +4,20 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { launch } from '../browser/support/chromium.ts';
-import { past } from '../browser/support/external-transcript.ts';
-import { Stage } from '../browser/support/harness.ts';
-import { address } from '../browser/support/locations.ts';
-import { type Client, ended } from '../browser/support/second-client.ts';
+import { writeExternalTranscript } from '../browser/support/external-transcript.ts';
+import { BrowserHarness } from '../browser/support/harness.ts';
+import { sessionPath } from '../browser/support/locations.ts';
+import { hasEndedTurns, type SecondClient } from '../browser/support/second-client.ts';
 import type { Uri } from '../src/ahp/index.ts';
 import { until } from '../tests/support/fake-server.ts';
 import { watchFrames } from './frame-times.ts';
-import { percentile, type Row, table } from './report-table.ts';
+import { type BenchRow, formatTable, percentile } from './report-table.ts';
 
 const DIST = join(import.meta.dirname, '../dist');
 const BUDGET = 250;
 const ROUNDS = 7;
 /** Turns of the chat that is streamed into: many, and few enough for a model's window. */
-const LONG = 400;
+const LONG_TRANSCRIPT_TURNS = 400;
 const DELTAS = 2_000;
 /** An answer of as many words, as models write them: paragraphs, and code in every fifth place. */
 const ANSWER = Array.from({ length: DELTAS / 20 }, (_, at) => {
@@ -31,35 +31,37 @@ export async function main(...options: string[]): Promise<void> {
   const turns = Number(options[options.indexOf('--turns') + 1] ?? 5_000) || 5_000;
   const browser = await launch();
   try {
-    const stage = await Stage.begin(browser);
+    const harness = await BrowserHarness.create(browser);
     try {
-      const client = await stage.client();
-      const rows = [...(await streaming(stage, client)), ...(await opening(stage, client, turns)), size()];
-      stage.guard.check();
-      process.stdout.write(`${table(rows)}\n`);
+      const client = await harness.connectClient();
+      const rows = [...(await streaming(harness, client)), ...(await opening(harness, client, turns)), size()];
+      harness.guard.check();
+      process.stdout.write(`${formatTable(rows)}\n`);
     } finally {
-      await stage.end();
+      await harness.dispose();
     }
   } finally {
     await browser.close();
   }
 }
 
-async function streaming(stage: Stage, client: Client): Promise<Row[]> {
-  const { uri, chat } = await client.open(await client.listed(past(stage.hostler, LONG)));
-  const page = await stage.open(address(uri));
-  await page.getByText(`answer ${LONG}:`).waitFor();
+async function streaming(harness: BrowserHarness, client: SecondClient): Promise<BenchRow[]> {
+  const { uri, chat } = await client.openSession(
+    await client.waitUntilListed(writeExternalTranscript(harness.host, LONG_TRANSCRIPT_TURNS)),
+  );
+  const page = await harness.openPage(sessionPath(uri));
+  await page.getByText(`answer ${LONG_TRANSCRIPT_TURNS}:`).waitFor();
   const rest = await watchFrames(page);
   await page.waitForTimeout(IDLE);
   const idle = await rest();
 
-  const streamed = async (what: string, script: string): Promise<Row[]> => {
+  const streamed = async (what: string, script: string): Promise<BenchRow[]> => {
     const turns = chat.view.value.state?.turns.length ?? 0;
     await chat.send({ text: `!pace 4\n${script}` });
     await until(chat.view, ({ state }) => (state?.activeTurn?.responseParts.length ?? 0) > 0);
     const begun = performance.now();
     const busy = await watchFrames(page);
-    await until(chat.view, ended(turns + 1));
+    await until(chat.view, hasEndedTurns(turns + 1));
     const rate = Math.round((DELTAS * 1_000) / (performance.now() - begun));
     const { dropped, p99, longest } = await busy();
     return [
@@ -73,20 +75,20 @@ async function streaming(stage: Stage, client: Client): Promise<Row[]> {
       { what: 'between two frames, longest', unit: 'ms', hostler: longest, beside: ['idle', idle.longest] },
     ];
   };
-  const usual = await streamed(`an answer in a chat of ${LONG} turns`, `!say ${ANSWER}`);
+  const usual = await streamed(`an answer in a chat of ${LONG_TRANSCRIPT_TURNS} turns`, `!say ${ANSWER}`);
   const [worst] = await streamed('one endless paragraph', `!deltas ${DELTAS}`);
   return [...usual, ...(worst ? [worst] : [])];
 }
 
-async function opening(stage: Stage, client: Client, turns: number): Promise<Row[]> {
-  const long = await client.listed(past(stage.hostler, turns));
-  const short = await client.listed(past(stage.hostler, 1));
-  const firstLong = await interactive(stage, long, turns);
-  const firstShort = await interactive(stage, short, 1);
+async function opening(harness: BrowserHarness, client: SecondClient, turns: number): Promise<BenchRow[]> {
+  const long = await client.waitUntilListed(writeExternalTranscript(harness.host, turns));
+  const short = await client.waitUntilListed(writeExternalTranscript(harness.host, 1));
+  const firstLong = await interactive(harness, long, turns);
+  const firstShort = await interactive(harness, short, 1);
   const [later, laterShort]: [number[], number[]] = [[], []];
   for (let round = 0; round < ROUNDS; round++) {
-    later.push(await interactive(stage, long, turns));
-    laterShort.push(await interactive(stage, short, 1));
+    later.push(await interactive(harness, long, turns));
+    laterShort.push(await interactive(harness, short, 1));
   }
   return [
     {
@@ -105,11 +107,11 @@ async function opening(stage: Stage, client: Client, turns: number): Promise<Row
 }
 
 /** Milliseconds until somebody who has opened an address in a new browser sees the last answer and has typed a letter. */
-async function interactive(stage: Stage, uri: Uri, turns: number): Promise<number> {
-  const context = await stage.signIn(await stage.context());
+async function interactive(harness: BrowserHarness, uri: Uri, turns: number): Promise<number> {
+  const context = await harness.signIn(await harness.newContext());
   const page = await context.newPage();
   const begun = performance.now();
-  await page.goto(stage.origin + address(uri), { waitUntil: 'commit' });
+  await page.goto(harness.origin + sessionPath(uri), { waitUntil: 'commit' });
   await page.getByText(`answer ${turns}:`).waitFor();
   const message = page.getByRole('textbox', { name: 'Message' });
   await message.press('x');
@@ -119,7 +121,7 @@ async function interactive(stage: Stage, uri: Uri, turns: number): Promise<numbe
   return taken;
 }
 
-function size(): Row {
+function size(): BenchRow {
   const files = readdirSync(DIST, { recursive: true, encoding: 'utf8' }).filter((name) =>
     /\.(html|js|css)$/.test(name),
   );

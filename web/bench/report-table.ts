@@ -1,6 +1,6 @@
 /** Measured numbers as the other benchmarks print them: each beside what it is compared with. */
 
-export interface Row {
+export interface BenchRow {
   readonly what: string;
   readonly unit: string;
   readonly hostler: number;
@@ -10,11 +10,11 @@ export interface Row {
   readonly target?: number;
 }
 
-const HEAD = ['what', 'hostler', 'beside', 'ratio', 'target'];
+const TABLE_HEADER = ['what', 'hostler', 'beside', 'ratio', 'target'];
 
-export function table(rows: readonly Row[]): string {
-  const lines = [HEAD, ...rows.map(cells)];
-  const widths = HEAD.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+export function formatTable(rows: readonly BenchRow[]): string {
+  const lines = [TABLE_HEADER, ...rows.map(cells)];
+  const widths = TABLE_HEADER.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   return lines
     .map((line) =>
       line
@@ -25,7 +25,7 @@ export function table(rows: readonly Row[]): string {
     .join('\n');
 }
 
-function cells({ what, unit, hostler, beside, target }: Row): string[] {
+function cells({ what, unit, hostler, beside, target }: BenchRow): string[] {
   const number = (value: number) => `${value.toFixed(2)} ${unit}`;
   return [
     what,

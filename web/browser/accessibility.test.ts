@@ -4,11 +4,11 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { axe } from './support/axe.ts';
+import { findViolations } from './support/axe.ts';
 import type { Device } from './support/harness.ts';
-import { shared } from './support/harness-tests.ts';
-import { address, sessions } from './support/locations.ts';
-import { type Seed, seed } from './support/sample-sessions.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { createSampleSessions, type SampleSessions } from './support/sample-sessions.ts';
 
 const WORDS =
   '!think Both are wanted.\n' +
@@ -19,18 +19,18 @@ const QUESTION =
   '!tool AskUserQuestion {"questions":[{"question":"Which wall?","header":"Wall","multiSelect":false,"options":' +
   '[{"label":"North","description":"Shady"},{"label":"South","description":"Sunny"}]}]}';
 
-interface Prepared extends Seed {
+interface Prepared extends SampleSessions {
   readonly words: string;
   readonly asking: string;
 }
 
-const play = shared(async (stage): Promise<Prepared> => {
-  const client = await stage.client();
-  const sessions = await seed(stage, client);
-  const asking = await client.session();
+const browserTest = sharedHarness(async (harness): Promise<Prepared> => {
+  const client = await harness.connectClient();
+  const sessions = await createSampleSessions(harness, client);
+  const asking = await client.createSession();
   await asking.chat.send({ text: QUESTION });
-  mkdirSync(join(stage.hostler.path('home'), 'meadow'));
-  return { ...sessions, words: (await client.answered(WORDS)).uri, asking: asking.uri };
+  mkdirSync(join(harness.host.path('home'), 'meadow'));
+  return { ...sessions, words: (await client.createAnsweredSession(WORDS)).uri, asking: asking.uri };
 });
 
 /** Does something, and waits until it can be looked at. */
@@ -44,7 +44,7 @@ async function menu(page: Page, name: string, item: string): Promise<void> {
 
 function steps({ finished, waiting, failed, working, words, asking }: Prepared): readonly Step[] {
   return [
-    ['home', '/', (page) => sessions(page).getByText('Count the apples').waitFor()],
+    ['home', '/', (page) => sessionsPane(page).getByText('Count the apples').waitFor()],
     ['menu', '/', (page) => page.getByRole('button', { name: 'Menu', exact: true }).click()],
     ['settings', '/', (page) => menu(page, 'Menu', 'Settings')],
     ['shortcuts', '/', (page) => menu(page, 'Menu', 'Keyboard shortcuts')],
@@ -60,7 +60,7 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
       'palette',
       '/',
       async (page) => {
-        await sessions(page).getByText('Count the apples').waitFor();
+        await sessionsPane(page).getByText('Count the apples').waitFor();
         await page.keyboard.press('Control+K');
         await page.getByRole('combobox', { name: 'Session or action' }).fill('lamp');
       },
@@ -85,10 +85,10 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
     ['search', '/search', (page) => page.getByRole('heading', { name: 'What one can write' }).waitFor()],
     ['found', '/search?q=lamp', (page) => page.locator('mark').first().waitFor()],
     ['nothing found', '/search?q=zebra', (page) => page.getByText('Nothing was said about that.').waitFor()],
-    ['Markdown', address(words), (page) => page.getByText('A quotation', { exact: true }).waitFor()],
+    ['Markdown', sessionPath(words), (page) => page.getByText('A quotation', { exact: true }).waitFor()],
     [
       'finished, with an open change',
-      address(finished),
+      sessionPath(finished),
       async (page) => {
         await page.getByText('Nothing else calls it.').waitFor();
         await page.getByRole('button', { name: /^Edited/ }).click();
@@ -96,7 +96,7 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
     ],
     [
       'details',
-      address(finished),
+      sessionPath(finished),
       async (page) => {
         await page.getByText('Nothing else calls it.').waitFor();
         await menu(page, 'Session menu', 'Details');
@@ -104,7 +104,7 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
     ],
     [
       'delete',
-      address(finished),
+      sessionPath(finished),
       async (page) => {
         await page.getByText('Nothing else calls it.').waitFor();
         await menu(page, 'Session menu', 'Delete');
@@ -112,7 +112,7 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
     ],
     [
       'tag',
-      address(finished),
+      sessionPath(finished),
       async (page) => {
         await page.getByText('Nothing else calls it.').waitFor();
         await menu(page, 'Session menu', 'Tag');
@@ -120,44 +120,47 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
     ],
     [
       'rename',
-      address(finished),
+      sessionPath(finished),
       async (page) => {
         await page.getByRole('heading', { name: 'The lamp goes out too early' }).getByRole('button').click();
         await page.getByRole('textbox', { name: 'Name of the session' }).waitFor();
       },
     ],
-    ['waiting', address(waiting), (page) => page.getByRole('button', { name: 'Allow once' }).first().waitFor()],
-    ['question', address(asking), (page) => page.getByText('Which wall?').first().waitFor()],
-    ['failed', address(failed), (page) => page.getByText('cannot be used with your account').waitFor()],
-    ['working', address(working), (page) => page.getByText('What I found so far').waitFor()],
+    ['waiting', sessionPath(waiting), (page) => page.getByRole('button', { name: 'Allow once' }).first().waitFor()],
+    ['question', sessionPath(asking), (page) => page.getByText('Which wall?').first().waitFor()],
+    ['failed', sessionPath(failed), (page) => page.getByText('cannot be used with your account').waitFor()],
+    ['working', sessionPath(working), (page) => page.getByText('What I found so far').waitFor()],
     [
       'gone',
-      address('claude:/00000000-0000-4000-8000-00000000dead'),
+      sessionPath('claude:/00000000-0000-4000-8000-00000000dead'),
       (page) => page.getByRole('heading', { name: 'This session is gone' }).waitFor(),
     ],
   ];
 }
 
 /** Everything once for each layout; what only the theme changes are colours, and they are the same on a phone. */
-const LOOKS = {
+const THEMES_AND_DEVICES = {
   desktop: [['light'], ['dark', ['color-contrast']]],
   phone: [['dark']],
 } satisfies Record<Device, [colorScheme: 'light' | 'dark', rules?: readonly string[]][]>;
 
-for (const [device, looks] of Object.entries(LOOKS) as [Device, ['light' | 'dark', (readonly string[])?][]][])
+for (const [device, looks] of Object.entries(THEMES_AND_DEVICES) as [
+  Device,
+  ['light' | 'dark', (readonly string[])?][],
+][])
   test(
     `every view and every dialog is accessible: ${device}`,
-    play(async (stage, prepared) => {
-      const context = await stage.signIn(await stage.context(device, { reducedMotion: 'reduce' }));
-      const page = await stage.open('/', context);
+    browserTest(async (harness, prepared) => {
+      const context = await harness.signIn(await harness.newContext(device, { reducedMotion: 'reduce' }));
+      const page = await harness.openPage('/', context);
       const found: string[] = [];
       for (const [name, path, act] of steps(prepared)) {
         // Home is a list on a phone; each step begins on a page that has just been opened.
-        await page.goto(stage.origin + path);
+        await page.goto(harness.origin + path);
         await act(page);
         for (const [colorScheme, rules] of looks) {
           await page.emulateMedia({ colorScheme });
-          found.push(...(await axe(page, rules)).map((finding) => `${name}, ${colorScheme}: ${finding}`));
+          found.push(...(await findViolations(page, rules)).map((finding) => `${name}, ${colorScheme}: ${finding}`));
         }
       }
       expect(found).toEqual([]);
@@ -166,13 +169,13 @@ for (const [device, looks] of Object.entries(LOOKS) as [Device, ['light' | 'dark
 
 test(
   'the door is accessible, too',
-  play(async (stage) => {
+  browserTest(async (harness) => {
     for (const device of ['desktop', 'phone'] satisfies Device[])
       for (const colorScheme of ['light', 'dark'] as const) {
-        const page = await stage.open('/', await stage.context(device, { colorScheme }));
+        const page = await harness.openPage('/', await harness.newContext(device, { colorScheme }));
         await page.getByRole('button', { name: 'Sign in' }).click();
         await page.getByRole('alert').waitFor();
-        expect(await axe(page)).toEqual([]);
+        expect(await findViolations(page)).toEqual([]);
       }
   }),
 );

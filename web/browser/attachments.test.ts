@@ -4,14 +4,14 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FileChooser, Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { axe } from './support/axe.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { png } from './support/png.ts';
+import { findViolations } from './support/axe.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { createPng } from './support/png.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
-const SHOT = png(12, 8, [200, 60, 20]);
+const SHOT = createPng(12, 8, [200, 60, 20]);
 
 function file(name: string, mimeType: string, buffer: Buffer | string) {
   return { name, mimeType, buffer: Buffer.from(buffer) };
@@ -37,14 +37,14 @@ function sendButton(page: Page): Locator {
 
 test(
   'a picture from the file picker is seen before sending, in the turn, and by the model',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     const asked = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
     expect(asked.isMultiple()).toBe(true);
     await asked.setFiles([file('shot.png', 'image/png', SHOT), file('notes.txt', 'text/plain', 'Mind the gap.')]);
     await chips(page).filter({ hasText: 'shot.png' }).filter({ hasText: '12 × 8' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await chips(page).filter({ hasText: 'notes.txt' }).getByRole('button', { name: 'Remove notes.txt' }).click();
     await expect.poll(() => chips(page).count()).toBe(1);
 
@@ -57,17 +57,17 @@ test(
     await expect.poll(width).toBe(12);
     await picture.click();
     await page.getByRole('dialog', { name: 'shot.png' }).getByRole('img', { name: 'shot.png' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
   'files are dropped, and a picture is pasted',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const context = await stage.signIn(await stage.context());
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const context = await harness.signIn(await harness.newContext());
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
-    const page = await stage.open(address(uri), context);
+    const page = await harness.openPage(sessionPath(uri), context);
     await field(page).waitFor();
     const dataTransfer = await page.evaluateHandle(() => {
       const data = new DataTransfer();
@@ -101,12 +101,12 @@ test(
 
 test(
   'what would be made smaller is told before sending, and what cannot be sent stands in the way until it is removed',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     const picker = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
     await picker.setFiles([
-      file('wall.png', 'image/png', png(1600, 60, [20, 90, 160])),
+      file('wall.png', 'image/png', createPng(1600, 60, [20, 90, 160])),
       file('data.bin', 'application/octet-stream', Buffer.from([0, 1, 2, 255, 254, 0, 7])),
     ]);
     await page.getByText(/^wall\.png: .*\d/).waitFor();
@@ -116,7 +116,7 @@ test(
     await expect.poll(() => sendButton(page).isDisabled()).toBe(true);
     await field(page).press('Enter');
     await expect.poll(() => field(page).inputValue()).toBe('look at this wall');
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
 
     await page.getByRole('button', { name: 'Remove data.bin' }).click();
     await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
@@ -128,16 +128,16 @@ test(
 
 test(
   'a phone offers its camera',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri), 'phone');
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri), 'phone');
     await page.getByRole('button', { name: 'Attach' }).click();
     const camera = await chooser(page, page.getByRole('menuitem', { name: 'Take a picture' }));
     expect(await camera.element().getAttribute('capture')).toBe('environment');
     expect(await camera.element().getAttribute('accept')).toBe('image/*');
     await camera.setFiles(file('photo.png', 'image/png', SHOT));
     await chips(page).filter({ hasText: 'photo.png' }).filter({ hasText: '12 × 8' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await field(page).fill('from my pocket');
     await sendButton(page).click();
     await page.getByRole('button', { name: 'Picture photo.png' }).waitFor();
@@ -146,15 +146,15 @@ test(
 
 test(
   'files and commands are completed by keys; a message that is refused comes back with the reason',
-  staged(async (stage) => {
-    const place = join(stage.hostler.path('work'), 'lighthouse.png');
+  browserTest(async (harness) => {
+    const place = join(harness.host.path('work'), 'lighthouse.png');
     writeFileSync(place, SHOT);
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     await field(page).pressSequentially('look at @lightho');
     const offers = page.getByRole('listbox', { name: 'Suggestions' });
     await offers.getByRole('option', { name: /lighthouse\.png/, selected: true }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await page.keyboard.press('Tab');
     await expect.poll(() => field(page).inputValue()).toMatch(/look at @\S*lighthouse\.png/);
     await chips(page).filter({ hasText: 'lighthouse.png' }).waitFor();

@@ -1,22 +1,22 @@
 /** A host that goes away and comes back, and networks that are slow. */
 
 import { expect, test } from 'vitest';
-import { staged } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { NO_CONNECTION } from './support/problem-guard.ts';
-import { slow } from './support/slow-network.ts';
+import { withHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { CONNECTION_ERRORS } from './support/problem-guard.ts';
+import { emulateSlowNetwork } from './support/slow-network.ts';
 
 test(
   'a host that is away is told of, with a countdown, and what is said meanwhile arrives when it is back',
-  staged(async (stage) => {
-    stage.guard.expect(...NO_CONNECTION);
-    const { uri } = await (await stage.client()).answered('before');
-    const page = await stage.open(address(uri));
+  withHarness(async (harness) => {
+    harness.guard.expect(...CONNECTION_ERRORS);
+    const { uri } = await (await harness.connectClient()).createAnsweredSession('before');
+    const page = await harness.openPage(sessionPath(uri));
     await page.getByText('You said: before').waitFor();
     const banner = page.getByRole('region', { name: 'Connection' }).getByText(/Trying/);
     await expect.poll(() => banner.count()).toBe(0);
 
-    await stage.hostler.stop('SIGKILL');
+    await harness.host.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: 'The host is away' }).waitFor();
     // The seconds until it is tried again become fewer.
     const seconds: number[] = [];
@@ -31,7 +31,7 @@ test(
     await page.getByRole('textbox', { name: 'Message' }).fill('said to nobody');
     await page.keyboard.press('Enter');
 
-    await stage.start();
+    await harness.start();
     await banner.waitFor({ state: 'hidden' });
     await page.getByText('You said: said to nobody').waitFor();
     await expect.poll(() => page.getByText('You said: before').isVisible()).toBe(true);
@@ -44,15 +44,15 @@ test(
 
 test(
   'a host that is killed in the middle of an answer comes back with what was said',
-  staged(async (stage) => {
-    stage.guard.expect(...NO_CONNECTION);
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  withHarness(async (harness) => {
+    harness.guard.expect(...CONNECTION_ERRORS);
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     await chat.send({ text: '!pace 20\n!deltas 2000' });
     await page.getByText(/1 2 3 4 5/).waitFor();
-    await stage.hostler.stop('SIGKILL');
+    await harness.host.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: /host/i }).waitFor();
-    await stage.start();
+    await harness.start();
     await page.getByRole('textbox', { name: 'Message' }).fill('and now?');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('You said: and now?').waitFor();
@@ -62,11 +62,11 @@ test(
 
 test(
   'a slow network delays an answer and loses nothing of it',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open('/');
-    await slow(page);
-    await page.goto(stage.origin + address(uri));
+  withHarness(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage('/');
+    await emulateSlowNetwork(page);
+    await page.goto(harness.origin + sessionPath(uri));
     await page.getByRole('textbox', { name: 'Message' }).fill('!deltas 500\n!say That was all.');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('That was all.').waitFor();

@@ -4,16 +4,16 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { axe } from './support/axe.ts';
-import type { Stage } from './support/harness.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { say, script, think, tool } from './support/model-script.ts';
+import { findViolations } from './support/axe.ts';
+import type { BrowserHarness } from './support/harness.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptThinking, scriptToolCall } from './support/model-script.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
 /** Somewhere else: nobody listens there, and nobody may ask. */
-const ELSEWHERE = 'http://127.0.0.1:9';
+const FOREIGN_ORIGIN = 'http://127.0.0.1:9';
 
 const MARKUP = [
   '<script>document.title = "taken"</script>',
@@ -21,13 +21,13 @@ const MARKUP = [
   '<svg onload="document.title=\'taken\'"><script>document.title="taken"</script></svg>',
   '<math><mtext><table><mglyph><style><img src=x onerror=document.title="taken"></style></mglyph></table></mtext></math>',
   '<iframe srcdoc="<script>parent.document.title=1</script>"></iframe>',
-  `<iframe src="${ELSEWHERE}/frame"></iframe><object data="${ELSEWHERE}/object"></object><embed src="${ELSEWHERE}/embed">`,
+  `<iframe src="${FOREIGN_ORIGIN}/frame"></iframe><object data="${FOREIGN_ORIGIN}/object"></object><embed src="${FOREIGN_ORIGIN}/embed">`,
   '<style>body { display: none } @import url("http://127.0.0.1:9/a.css");</style>',
-  `<link rel="stylesheet" href="${ELSEWHERE}/b.css"><link rel="prefetch" href="${ELSEWHERE}/c">`,
+  `<link rel="stylesheet" href="${FOREIGN_ORIGIN}/b.css"><link rel="prefetch" href="${FOREIGN_ORIGIN}/c">`,
   '<a href="javascript:document.title=1">or me</a>',
-  `<form action="${ELSEWHERE}/"><input name="q" autofocus><button>Send</button></form>`,
-  `<base href="${ELSEWHERE}/">`,
-  `<meta http-equiv="refresh" content="0;url=${ELSEWHERE}/">`,
+  `<form action="${FOREIGN_ORIGIN}/"><input name="q" autofocus><button>Send</button></form>`,
+  `<base href="${FOREIGN_ORIGIN}/">`,
+  `<meta http-equiv="refresh" content="0;url=${FOREIGN_ORIGIN}/">`,
   '<details open ontoggle="document.title=\'taken\'"><summary>Fold</summary></details>',
   '<div id="message" class="scroller" style="position:fixed;inset:0">over everything</div>',
   '<video poster="http://127.0.0.1:9/v.png" autoplay><source src="http://127.0.0.1:9/v.mp4"></video>',
@@ -43,9 +43,9 @@ const LINKS = [
   '[and me](file:///etc/passwd)',
   '[and me](blob:http://127.0.0.1/1)',
   '<javascript:alert(1)>',
-  `![a picture](${ELSEWHERE}/pixel.png)`,
+  `![a picture](${FOREIGN_ORIGIN}/pixel.png)`,
   '![a picture](javascript:alert(1))',
-  `[![both](${ELSEWHERE}/p.png)](javascript:alert(1))`,
+  `[![both](${FOREIGN_ORIGIN}/p.png)](javascript:alert(1))`,
   '[by name][evil]\n\n[evil]: javascript:alert(1)',
 ];
 
@@ -59,7 +59,12 @@ const UNCLOSED = [
 ];
 
 /** Letters that turn others around, hide them, or pile up. */
-const TRICKS = ['\u202Egnp.exe\u202C', '\u2066left\u2069', 'z\u0300'.padEnd(400, '\u0301'), '\u200B\uFEFFnothing'];
+const DECEPTIVE_TEXT = [
+  '\u202Egnp.exe\u202C',
+  '\u2066left\u2069',
+  'z\u0300'.padEnd(400, '\u0301'),
+  '\u200B\uFEFFnothing',
+];
 
 /** What must be nowhere in what was said, whatever it is. */
 async function isHarmless(page: Page): Promise<void> {
@@ -82,10 +87,10 @@ async function isAlive(page: Page): Promise<void> {
   await page.getByText('You said: are you there?').waitFor();
 }
 
-async function answer(stage: Stage, ...lines: string[]): Promise<Page> {
-  const { uri, chat } = await (await stage.client()).session();
-  const page = await stage.open(address(uri));
-  await chat.send(script(...lines, say('That was all.')));
+async function answer(harness: BrowserHarness, ...lines: string[]): Promise<Page> {
+  const { uri, chat } = await (await harness.connectClient()).createSession();
+  const page = await harness.openPage(sessionPath(uri));
+  await chat.send(scriptMessage(...lines, scriptText('That was all.')));
   await page
     .getByRole('paragraph')
     .filter({ hasText: /^That was all\.$/ })
@@ -95,15 +100,23 @@ async function answer(stage: Stage, ...lines: string[]): Promise<Page> {
 
 test(
   'hostile Markdown stays text: nothing runs, nothing is asked for, nothing leads away',
-  staged(async (stage) => {
-    const all = [...MARKUP, ...LINKS, ...TRICKS].join('\n\n');
+  browserTest(async (harness) => {
+    const all = [...MARKUP, ...LINKS, ...DECEPTIVE_TEXT].join('\n\n');
     // Said, thought, and printed by a command.
     const printed = `${MARKUP.join('\n')}\n\u001b]0;taken\u0007\u001b[31mred\n`;
-    writeFileSync(join(stage.hostler.path('work'), 'hostile.txt'), printed);
-    const print = tool('Bash', { command: 'touch seen && cat hostile.txt' });
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    await chat.send(script(say(all), think(all), ...UNCLOSED.map(say), print, say('That was all.')));
+    writeFileSync(join(harness.host.path('work'), 'hostile.txt'), printed);
+    const print = scriptToolCall('Bash', { command: 'touch seen && cat hostile.txt' });
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    await chat.send(
+      scriptMessage(
+        scriptText(all),
+        scriptThinking(all),
+        ...UNCLOSED.map(scriptText),
+        print,
+        scriptText('That was all.'),
+      ),
+    );
     await page.getByRole('group', { name: 'Allow Bash?' }).getByRole('button', { name: 'Allow once' }).click();
     await page
       .getByRole('paragraph')
@@ -114,7 +127,7 @@ test(
     // It can be read as it was written.
     await page.getByText('<script>document.title = "taken"</script>').first().waitFor();
     await isHarmless(page);
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     // What looks like a link and may not be one does nothing.
     for (const words of [/^click me$/, /^and me$/]) {
       await page.getByRole('feed').getByRole('paragraph').filter({ hasText: words }).first().click();
@@ -127,14 +140,14 @@ test(
 
 test(
   'an answer that is meant to exhaust the page does not',
-  staged(async (stage) => {
+  browserTest(async (harness) => {
     const quotes = `${'>'.repeat(10_000)}deep`;
     const lists = `${'- '.repeat(400)}deeper`;
     const row = `|${'cell|'.repeat(200)}`;
     const table = [row, `|${'---|'.repeat(200)}`, ...Array.from({ length: 200 }, () => row)].join('\n');
     const stars = '*a**b'.repeat(5_000);
     const brackets = `${'['.repeat(20_000)}x${']('.repeat(20_000)}`;
-    const page = await answer(stage, ...[quotes, lists, table, stars, brackets, '`'.repeat(30_001)].map(say));
+    const page = await answer(harness, ...[quotes, lists, table, stars, brackets, '`'.repeat(30_001)].map(scriptText));
     await isHarmless(page);
     const elements = await page.getByRole('main').evaluate((main) => main.querySelectorAll('*').length);
     expect(elements).toBeLessThan(60_000);

@@ -4,13 +4,13 @@ import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { hasFlag, StatusFlag } from '../src/ahp/index.ts';
 import { until } from '../tests/support/fake-server.ts';
-import { shared } from './support/harness-tests.ts';
-import { address, sessions } from './support/locations.ts';
-import { seed } from './support/sample-sessions.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { createSampleSessions } from './support/sample-sessions.ts';
 
-const play = shared(async (stage) => {
-  const client = await stage.client();
-  return { client, ...(await seed(stage, client)) };
+const browserTest = sharedHarness(async (harness) => {
+  const client = await harness.connectClient();
+  return { client, ...(await createSampleSessions(harness, client)) };
 });
 
 /** Walks with Tab until it comes round, and says what it did not reach, or reached without showing it. */
@@ -57,19 +57,19 @@ async function walk(page: Page): Promise<string[]> {
 
 test(
   'Tab reaches every control of every view, and one sees where one is',
-  play(async (stage, { finished, waiting, failed }) => {
-    const page = await stage.open('/');
+  browserTest(async (harness, { finished, waiting, failed }) => {
+    const page = await harness.openPage('/');
     const views: readonly (readonly [string, string])[] = [
       ['/', '1 session waiting for you'],
       ['/new', 'What shall'],
       ['/search?q=lamp', 'lighthouse ·'],
-      [address(finished), 'Nothing else calls it.'],
-      [address(waiting), 'Allow once'],
-      [address(failed), 'cannot be used with your account'],
+      [sessionPath(finished), 'Nothing else calls it.'],
+      [sessionPath(waiting), 'Allow once'],
+      [sessionPath(failed), 'cannot be used with your account'],
     ];
     for (const [path, shows] of views) {
-      await page.goto(stage.origin + path);
-      await sessions(page).getByText('Count the apples').waitFor();
+      await page.goto(harness.origin + path);
+      await sessionsPane(page).getByText('Count the apples').waitFor();
       await page.getByText(shows).first().waitFor();
       expect(await walk(page), path).toEqual([]);
     }
@@ -78,10 +78,10 @@ test(
 
 test(
   'the list is one stop; keys lead through it, and do to a session what its menu does',
-  play(async (stage, { client, failed }) => {
-    const page = await stage.open('/');
-    await sessions(page).getByText('Count the apples').waitFor();
-    const rows = await sessions(page).getByRole('listitem').count();
+  browserTest(async (harness, { client, failed }) => {
+    const page = await harness.openPage('/');
+    await sessionsPane(page).getByText('Count the apples').waitFor();
+    const rows = await sessionsPane(page).getByRole('listitem').count();
     const here = () =>
       page.evaluate(() => {
         const { activeElement, body } = document;
@@ -127,15 +127,15 @@ test(
     expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Actions for Count the pears');
     await page.keyboard.press('e');
     await until(client.host.sessions.view, (view) => hasFlag(find(view)?.status ?? 0, StatusFlag.isArchived));
-    await sessions(page).getByText('Count the pears').waitFor({ state: 'hidden' });
+    await sessionsPane(page).getByText('Count the pears').waitFor({ state: 'hidden' });
   }),
 );
 
 test(
   'the sheet names the keys, and they do what it says',
-  play(async (stage, { waiting }) => {
-    const page = await stage.open('/');
-    await sessions(page).waitFor();
+  browserTest(async (harness, { waiting }) => {
+    const page = await harness.openPage('/');
+    await sessionsPane(page).waitFor();
     await page.keyboard.press('Control+/');
     const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
     await sheet.waitFor();
@@ -148,7 +148,7 @@ test(
     const at = () => new URL(page.url()).pathname;
     await page.keyboard.press('Control+J');
     await page.getByRole('button', { name: 'Allow once' }).first().waitFor();
-    expect(at()).toBe(address(waiting));
+    expect(at()).toBe(sessionPath(waiting));
     // The composer has the keys here; from a field, the palette leads on.
     await page.keyboard.press('Control+K');
     await page.keyboard.type('home');
@@ -169,8 +169,8 @@ test(
 
 test(
   'the palette leads to sessions and does things, from wherever one is',
-  play(async (stage, { finished, working }) => {
-    const page = await stage.open(address(working));
+  browserTest(async (harness, { finished, working }) => {
+    const page = await harness.openPage(sessionPath(working));
     await page.getByRole('textbox', { name: 'Message' }).press('Control+K');
     const field = page.getByRole('combobox', { name: 'Session or action' });
     await field.waitFor();
@@ -178,7 +178,7 @@ test(
     await page.getByRole('option', { name: /The lamp goes out too early/, selected: true }).waitFor();
     await page.keyboard.press('Enter');
     await page.getByText('Nothing else calls it.').waitFor();
-    expect(new URL(page.url()).pathname).toBe(address(finished));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(finished));
 
     await page.keyboard.press('Control+K');
     await page.keyboard.type('dark theme');

@@ -2,12 +2,12 @@
 
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { past } from './support/external-transcript.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { say, script } from './support/model-script.ts';
+import { writeExternalTranscript } from './support/external-transcript.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText } from './support/model-script.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
 /** How far from its end the conversation is, in pixels. */
 function distance(page: Page): Promise<number> {
@@ -25,9 +25,11 @@ async function top(page: Page, text: string): Promise<number> {
 
 test(
   'a chat of 5 000 turns opens at its end, holds few of them, and reads older ones when somebody scrolls up',
-  staged(async (stage) => {
-    const client = await stage.client();
-    const page = await stage.open(address(await client.listed(past(stage.hostler, 5_000))));
+  browserTest(async (harness) => {
+    const client = await harness.connectClient();
+    const page = await harness.openPage(
+      sessionPath(await client.waitUntilListed(writeExternalTranscript(harness.host, 5_000))),
+    );
     await page.getByText('answer 5000:').waitFor();
     await expect.poll(() => distance(page)).toBeLessThan(2);
     const elements = () => page.getByRole('main').evaluate((main) => main.querySelectorAll('*').length);
@@ -68,11 +70,13 @@ test(
 
 test(
   'an answer of 200 pieces a second is followed at its end, and stands still for somebody who has scrolled away',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).answered(say('Here it begins.'));
-    const page = await stage.open(address(uri));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createAnsweredSession(scriptText('Here it begins.'));
+    const page = await harness.openPage(sessionPath(uri));
     await page.getByText('Here it begins.', { exact: true }).waitFor();
-    await chat.send(script('!pace 5', '!deltas 1500 a few more words \\n\\n', say('That was all of it.')));
+    await chat.send(
+      scriptMessage('!pace 5', '!deltas 1500 a few more words \\n\\n', scriptText('That was all of it.')),
+    );
     await expect.poll(() => page.getByText('a few more words').count()).toBeGreaterThan(60);
     // Each frame that is painted ends at the end.
     const far = await page.getByRole('region', { name: 'Conversation' }).evaluate(async (list) => {

@@ -1,12 +1,12 @@
 /** What an agent says: words, code, thoughts, what went wrong, and what it cost. */
 
 import { expect, test } from 'vitest';
-import { axe } from './support/axe.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { say, script, think } from './support/model-script.ts';
+import { findViolations } from './support/axe.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptThinking } from './support/model-script.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
 const CODE = 'fn main() {\n    println!("hello");\n}\n';
 const MARKDOWN = `# What I found
@@ -27,11 +27,11 @@ ${CODE}\`\`\`
 
 test(
   'an answer in Markdown has its shape, its code has colours and can be copied',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).answered(say(MARKDOWN));
-    const context = await stage.signIn(await stage.context());
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createAnsweredSession(scriptText(MARKDOWN));
+    const context = await harness.signIn(await harness.newContext());
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
-    const page = await stage.open(address(uri), context);
+    const page = await harness.openPage(sessionPath(uri), context);
     const said = page.getByRole('region', { name: 'Conversation' });
     await said.getByRole('heading', { name: 'What I found' }).waitFor();
     await said.getByRole('listitem').filter({ hasText: 'two' }).waitFor();
@@ -51,16 +51,23 @@ test(
     expect((await page.evaluate(() => navigator.clipboard.readText())).trim()).toBe(CODE.trim());
     await said.getByRole('button', { name: 'Copy answer' }).click();
     await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe(MARKDOWN);
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
   'thoughts are folded, and unfolded by a click',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    await chat.send(script('!pace 30', think('The user wants both of them, I think.'), '!wait 800', say('Both.')));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    await chat.send(
+      scriptMessage(
+        '!pace 30',
+        scriptThinking('The user wants both of them, I think.'),
+        '!wait 800',
+        scriptText('Both.'),
+      ),
+    );
     const said = page.getByRole('region', { name: 'Conversation' });
     await said.getByRole('button', { name: /^Thinking/ }).waitFor();
     await said.getByText('Both.', { exact: true }).waitFor();
@@ -75,16 +82,16 @@ test(
 
 test(
   'a turn that failed says why and what to do, and is resumed',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    await chat.send(script('!error 400 This model is on holiday.'));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    await chat.send(scriptMessage('!error 400 This model is on holiday.'));
     await page.getByText('The model’s provider did not take the request').waitFor();
     await page
       .getByText(/This model is on holiday\..*\S+ \S+/)
       .first()
       .waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     // It fails again: what stopped it before stays readable, and it can be resumed once more.
     await page.getByRole('button', { name: 'Resume this turn' }).click();
     await expect.poll(() => page.getByText('The model’s provider did not take the request').count()).toBe(2);
@@ -100,9 +107,9 @@ test(
 
 test(
   'what a turn and a session have used is told, and how full the context is',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).answered('count me');
-    const page = await stage.open(address(uri));
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createAnsweredSession('count me');
+    const page = await harness.openPage(sessionPath(uri));
     await page.getByText(/\d m?s · .* in · .* out · \$0\.\d+/).waitFor();
     const meter = page.getByRole('meter', { name: 'Context used' });
     expect(await meter.getAttribute('aria-valuetext')).toMatch(/^\d+k of 200k tokens of context$/);
@@ -115,8 +122,8 @@ test(
     await expect.poll(() => fact('Cost').textContent()).toMatch(/^\$0\.\d+$/);
     await expect.poll(() => fact('Read').textContent()).toMatch(/^[\d,]+ tokens$/);
     await expect.poll(() => fact('Context').textContent()).toMatch(/of 200,000 tokens$/);
-    await expect.poll(() => fact('Folder').textContent()).toBe(stage.hostler.path('work'));
-    expect(await axe(page)).toEqual([]);
+    await expect.poll(() => fact('Folder').textContent()).toBe(harness.host.path('work'));
+    expect(await findViolations(page)).toEqual([]);
     await page.keyboard.press('Escape');
     await details.waitFor({ state: 'hidden' });
   }),

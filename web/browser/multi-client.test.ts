@@ -3,16 +3,16 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import type { Uri } from '../src/ahp/index.ts';
-import type { Stage } from './support/harness.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
+import type { BrowserHarness } from './support/harness.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
 
-const play = shared((stage) => stage.client());
+const browserTest = sharedHarness((harness) => harness.connectClient());
 
-async function three(stage: Stage, uri: Uri): Promise<readonly [Page, Page, Page]> {
-  const first = await stage.open(address(uri));
-  const second = await stage.open(address(uri), first.context());
-  return [first, second, await stage.open(address(uri), 'phone')];
+async function openThreePages(harness: BrowserHarness, uri: Uri): Promise<readonly [Page, Page, Page]> {
+  const first = await harness.openPage(sessionPath(uri));
+  const second = await harness.openPage(sessionPath(uri), first.context());
+  return [first, second, await harness.openPage(sessionPath(uri), 'phone')];
 }
 
 function field(page: Page) {
@@ -25,9 +25,9 @@ function queue(page: Page): Promise<string[]> {
 
 test(
   'what one writes stands in the others, until it is sent',
-  play(async (stage, client) => {
-    const { uri } = await client.session();
-    const [first, second, phone] = await three(stage, uri);
+  browserTest(async (harness, client) => {
+    const { uri } = await client.createSession();
+    const [first, second, phone] = await openThreePages(harness, uri);
     await field(first).fill('Begun at the desk,');
     for (const other of [second, phone]) await expect.poll(() => field(other).inputValue()).toBe('Begun at the desk,');
     await field(phone).fill('Begun at the desk, sent from the stairs.');
@@ -43,9 +43,9 @@ test(
 
 test(
   'a queue is the same everywhere, whoever adds, moves and removes',
-  play(async (stage, client) => {
-    const { uri, chat } = await client.session();
-    const pages = await three(stage, uri);
+  browserTest(async (harness, client) => {
+    const { uri, chat } = await client.createSession();
+    const pages = await openThreePages(harness, uri);
     const [first, second, phone] = pages;
     await chat.send({ text: '!say I am at it.\n!hang' });
     for (const page of pages) await page.getByText('I am at it.', { exact: true }).waitFor();
@@ -72,9 +72,9 @@ test(
 
 test(
   'what one of them allows, the others do not ask any more',
-  play(async (stage, client) => {
-    const { uri, chat } = await client.session();
-    const pages = await three(stage, uri);
+  browserTest(async (harness, client) => {
+    const { uri, chat } = await client.createSession();
+    const pages = await openThreePages(harness, uri);
     await chat.send({ text: '!tool Write {"file_path":"b.txt","content":"b"}\n!say It is written.' });
     const card = (page: Page) =>
       page

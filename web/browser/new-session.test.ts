@@ -5,20 +5,20 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { until } from '../tests/support/fake-server.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { ended } from './support/second-client.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { hasEndedTurns } from './support/second-client.ts';
 
-const play = shared(async (stage) => {
-  const home = stage.hostler.path('home');
+const browserTest = sharedHarness(async (harness) => {
+  const home = harness.host.path('home');
   for (const folder of ['orchard/trees', 'orchid', 'lighthouse']) mkdirSync(join(home, folder), { recursive: true });
-  return { home, client: await stage.client() };
+  return { home, client: await harness.connectClient() };
 });
 
 test(
   'folder, model and mode are chosen by keys alone, and they hold',
-  play(async (stage, { home, client }) => {
-    const page = await stage.open('/');
+  browserTest(async (harness, { home, client }) => {
+    const page = await harness.openPage('/');
     const keys = page.keyboard;
     await page.getByRole('button', { name: 'Start your first session' }).waitFor();
     await keys.press('Control+Shift+O');
@@ -75,8 +75,8 @@ test(
     await page.getByText('Planted.', { exact: true }).waitFor();
     expect(existsSync(file)).toBe(true);
     const uri = decodeURIComponent(new URL(page.url()).pathname.split('/').at(-1) ?? '');
-    const { session, chat } = await client.open(uri);
-    const { state } = await until(chat.view, ended(1));
+    const { session, chat } = await client.openSession(uri);
+    const { state } = await until(chat.view, hasEndedTurns(1));
     expect(state?.turns[0]?.usage?.model).toBe('claude-opus-4-5');
     expect(session.view.value.state?.workingDirectories).toEqual([pathToFileURL(join(home, 'orchard/trees')).href]);
     expect(session.view.value.state?.config?.values).toMatchObject({ permissionMode: 'acceptEdits' });
@@ -86,8 +86,8 @@ test(
 
 test(
   'another mode and another model ask another question',
-  play(async (stage, { client }) => {
-    const page = await stage.open(`/new?directory=${encodeURIComponent(stage.hostler.work)}`);
+  browserTest(async (harness, { client }) => {
+    const page = await harness.openPage(`/new?directory=${encodeURIComponent(harness.host.work)}`);
     await page.getByRole('combobox', { name: 'Model' }).selectOption('claude-haiku-4-5');
     await page.getByRole('textbox', { name: 'First message' }).fill('!tool Write {"file_path":"a.txt","content":"a"}');
     await page.getByRole('button', { name: 'Start', exact: true }).click();
@@ -97,18 +97,20 @@ test(
       .click();
     await page.getByText('Done.', { exact: true }).waitFor();
     const uri = decodeURIComponent(new URL(page.url()).pathname.split('/').at(-1) ?? '');
-    const { chat } = await client.open(uri);
-    const { state } = await until(chat.view, ended(1));
+    const { chat } = await client.openSession(uri);
+    const { state } = await until(chat.view, hasEndedTurns(1));
     expect(state?.turns[0]?.usage?.model).toBe('claude-haiku-4-5');
-    expect(new URL(page.url()).pathname).toBe(address(uri));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(uri));
   }),
 );
 
 test(
   'what was typed is there again after a look elsewhere, and a folder is taken from the list',
-  play(async (stage, { client, home }) => {
-    await client.session(pathToFileURL(join(home, 'lighthouse')).href).then(({ chat }) => chat.send({ text: 'hello' }));
-    const page = await stage.open('/new');
+  browserTest(async (harness, { client, home }) => {
+    await client
+      .createSession(pathToFileURL(join(home, 'lighthouse')).href)
+      .then(({ chat }) => chat.send({ text: 'hello' }));
+    const page = await harness.openPage('/new');
     await page.getByRole('textbox', { name: 'First message' }).fill('half a thought');
     await page.reload();
     await expect.poll(() => page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('half a thought');

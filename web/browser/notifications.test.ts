@@ -4,14 +4,14 @@ import { randomUUID } from 'node:crypto';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { until } from '../tests/support/fake-server.ts';
-import type { Stage } from './support/harness.ts';
-import { shared } from './support/harness-tests.ts';
-import { address, sessions } from './support/locations.ts';
-import type { Client, Opened } from './support/second-client.ts';
+import type { BrowserHarness } from './support/harness.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import type { OpenedSession, SecondClient } from './support/second-client.ts';
 
-const play = shared((stage) => stage.client());
+const browserTest = sharedHarness((harness) => harness.connectClient());
 
-interface Told {
+interface RecordedNotification {
   readonly title: string;
   readonly body: string;
   readonly tag: string;
@@ -20,8 +20,8 @@ interface Told {
 }
 
 /** A page in a browser that allows notifications and keeps them where a test can read them. */
-async function listening(stage: Stage, path: string): Promise<Page> {
-  const context = await stage.signIn(await stage.context());
+async function openWithNotifications(harness: BrowserHarness, path: string): Promise<Page> {
+  const context = await harness.signIn(await harness.newContext());
   await context.addInitScript(() => {
     const told: unknown[] = [];
     class Kept extends EventTarget {
@@ -54,7 +54,7 @@ async function listening(stage: Stage, path: string): Promise<Page> {
     }
     Object.assign(window, { Notification: Kept, told });
   });
-  const page = await stage.open(path, context);
+  const page = await harness.openPage(path, context);
   // Browsers ask only for what a person has pressed.
   await page.getByRole('button', { name: 'Menu', exact: true }).click();
   await page.getByRole('menuitem', { name: 'Settings' }).click();
@@ -64,15 +64,19 @@ async function listening(stage: Stage, path: string): Promise<Page> {
   return page;
 }
 
-function told(page: Page): Promise<Pick<Told, 'title' | 'body' | 'isClosed'>[]> {
+function recordedNotifications(page: Page): Promise<Pick<RecordedNotification, 'title' | 'body' | 'isClosed'>[]> {
   return page.evaluate(() =>
-    (window as unknown as { told: Told[] }).told.map(({ title, body, isClosed }) => ({ title, body, isClosed })),
+    (window as unknown as { told: RecordedNotification[] }).told.map(({ title, body, isClosed }) => ({
+      title,
+      body,
+      isClosed,
+    })),
   );
 }
 
 /** A session in which a tool waits to be allowed. */
-async function asks(client: Client, title: string): Promise<Opened> {
-  const opened = await client.session();
+async function createWaitingSession(client: SecondClient, title: string): Promise<OpenedSession> {
+  const opened = await client.createSession();
   // A file of its own: nobody asks about one that cannot be written.
   const input = { file_path: `${randomUUID()}.txt`, content: title };
   await opened.chat.send({ text: `!wait 300\n!tool Write ${JSON.stringify(input)}\n!say It is written.` });
@@ -82,40 +86,42 @@ async function asks(client: Client, title: string): Promise<Opened> {
 
 test(
   'a session that waits marks the title and the icon, notifies, and a click leads there',
-  play(async (stage, client) => {
-    const page = await listening(stage, '/');
-    await sessions(page).waitFor();
+  browserTest(async (harness, client) => {
+    const page = await openWithNotifications(harness, '/');
+    await sessionsPane(page).waitFor();
     expect(await page.title()).toBe('Hostler');
     const icon = () => page.locator('link[rel=icon]').getAttribute('href');
     const before = await icon();
 
-    const { uri } = await asks(client, 'May I write?');
+    const { uri } = await createWaitingSession(client, 'May I write?');
     await expect.poll(() => page.title()).toBe('(1) Hostler');
     expect(await icon()).not.toBe(before);
-    await expect.poll(() => told(page)).toEqual([{ title: 'May I write?', body: 'Waits for you.', isClosed: false }]);
+    await expect
+      .poll(() => recordedNotifications(page))
+      .toEqual([{ title: 'May I write?', body: 'Waits for you.', isClosed: false }]);
 
-    await page.evaluate(() => (window as unknown as { told: Told[] }).told[0]?.click());
+    await page.evaluate(() => (window as unknown as { told: RecordedNotification[] }).told[0]?.click());
     const yes = page.getByRole('button', { name: /^(Yes|Allow)/ }).first();
     await yes.waitFor();
-    expect(new URL(page.url()).pathname).toBe(address(uri));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(uri));
     expect(await page.title()).toBe('(1) May I write? · Hostler');
-    expect(await told(page)).toMatchObject([{ isClosed: true }]);
+    expect(await recordedNotifications(page)).toMatchObject([{ isClosed: true }]);
     await yes.click();
     await page.getByText('It is written.', { exact: true }).waitFor();
     await expect.poll(() => page.title()).toBe('May I write? · Hostler');
     expect(await icon()).toBe(before);
     // Whoever looks at it needs no notification that it is done.
-    expect(await told(page)).toHaveLength(1);
+    expect(await recordedNotifications(page)).toHaveLength(1);
   }),
 );
 
 test(
   'what is answered elsewhere is not asked any more, and what ends elsewhere is told',
-  play(async (stage, client) => {
-    const page = await listening(stage, '/new');
-    const { chat } = await asks(client, 'May I, too?');
+  browserTest(async (harness, client) => {
+    const page = await openWithNotifications(harness, '/new');
+    const { chat } = await createWaitingSession(client, 'May I, too?');
     await expect.poll(() => page.title()).toBe('(1) New session · Hostler');
-    await expect.poll(() => told(page)).toMatchObject([{ body: 'Waits for you.', isClosed: false }]);
+    await expect.poll(() => recordedNotifications(page)).toMatchObject([{ body: 'Waits for you.', isClosed: false }]);
     const { state } = await until(
       chat.view,
       ({ state }) => state?.activeTurn?.responseParts.at(-1)?.kind === 'toolCall',
@@ -125,7 +131,7 @@ test(
     await chat.confirm(state?.activeTurn?.id ?? '', part.toolCall.toolCallId, { approved: true });
     await expect.poll(() => page.title()).toBe('New session · Hostler');
     await expect
-      .poll(() => told(page))
+      .poll(() => recordedNotifications(page))
       .toEqual([
         { title: 'May I, too?', body: 'Waits for you.', isClosed: true },
         { title: 'May I, too?', body: 'Is done.', isClosed: false },
@@ -135,15 +141,15 @@ test(
 
 test(
   'nobody is notified who did not ask for it',
-  play(async (stage, client) => {
-    const page = await listening(stage, '/');
+  browserTest(async (harness, client) => {
+    const page = await openWithNotifications(harness, '/');
     await page.keyboard.press('Control+,');
     const wanted = page.getByRole('switch', { name: 'Notifications' });
     await wanted.uncheck();
     await page.keyboard.press('Escape');
-    await asks(client, 'Nobody hears this');
+    await createWaitingSession(client, 'Nobody hears this');
     await expect.poll(() => page.title()).toBe('(1) Hostler');
-    expect(await told(page)).toEqual([]);
+    expect(await recordedNotifications(page)).toEqual([]);
     await page.keyboard.press('Control+J');
     await page.getByRole('feed', { name: 'Turns' }).getByRole('button', { name: 'Deny', exact: true }).click();
     await expect.poll(() => page.title()).toBe('Nobody hears this · Hostler');
@@ -152,8 +158,8 @@ test(
 
 test(
   'a phone that leaves notifications to workers says so in the settings',
-  play(async (stage) => {
-    const context = await stage.signIn(await stage.context('phone'));
+  browserTest(async (harness) => {
+    const context = await harness.signIn(await harness.newContext('phone'));
     await context.addInitScript(() => {
       class Refusing {
         static permission = 'default';
@@ -163,7 +169,7 @@ test(
       }
       Object.assign(window, { Notification: Refusing });
     });
-    const page = await stage.open('/', context);
+    const page = await harness.openPage('/', context);
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Settings' }).click();
     await page.getByText('This browser lets no page notify you').waitFor();
@@ -173,10 +179,10 @@ test(
 
 test(
   'a tab says nothing about a session that another tab shows',
-  play(async (stage, client) => {
-    const page = await listening(stage, '/');
-    const { uri } = await asks(client, 'Seen elsewhere');
-    const other = await stage.open(address(uri), page.context());
+  browserTest(async (harness, client) => {
+    const page = await openWithNotifications(harness, '/');
+    const { uri } = await createWaitingSession(client, 'Seen elsewhere');
+    const other = await harness.openPage(sessionPath(uri), page.context());
     await other.bringToFront();
     await other
       .getByRole('button', { name: /^(Yes|Allow)/ })
@@ -184,10 +190,14 @@ test(
       .click();
     await other.getByText('It is written.', { exact: true }).waitFor();
     // What comes later is told by the same way: when it is there, the first would be, too.
-    await asks(client, 'Seen nowhere');
-    await expect.poll(async () => (await told(page)).map(({ title }) => title)).toContain('Seen nowhere');
-    expect((await told(page)).filter(({ title, body }) => title === 'Seen elsewhere' && body === 'Is done.')).toEqual(
-      [],
-    );
+    await createWaitingSession(client, 'Seen nowhere');
+    await expect
+      .poll(async () => (await recordedNotifications(page)).map(({ title }) => title))
+      .toContain('Seen nowhere');
+    expect(
+      (await recordedNotifications(page)).filter(
+        ({ title, body }) => title === 'Seen elsewhere' && body === 'Is done.',
+      ),
+    ).toEqual([]);
   }),
 );

@@ -3,13 +3,13 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { until } from '../tests/support/fake-server.ts';
-import { axe } from './support/axe.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { say, script, tool } from './support/model-script.ts';
-import { ended } from './support/second-client.ts';
+import { findViolations } from './support/axe.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
+import { hasEndedTurns } from './support/second-client.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
 const COLOUR = {
   question: 'Which colour has the door?',
@@ -41,7 +41,7 @@ const NAME = {
 };
 
 function ask(...questions: readonly object[]): string {
-  return tool('AskUserQuestion', { questions });
+  return scriptToolCall('AskUserQuestion', { questions });
 }
 
 /** What was answered, beside its question. */
@@ -51,18 +51,18 @@ function answerTo(page: Page, { question }: typeof COLOUR): Locator {
 
 test(
   'three questions are answered one after the other: one choice, several, own words',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    await chat.send(script(ask(COLOUR, SIZES, NAME), say('Thank you.')));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    await chat.send(scriptMessage(ask(COLOUR, SIZES, NAME), scriptText('Thank you.')));
     const card = page.getByRole('group', { name: 'The agent has 3 questions' });
     await card.getByRole('group', { name: COLOUR.question }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await card.getByRole('radio', { name: /Blue/ }).check();
     await card.getByRole('button', { name: 'Next' }).click();
 
     // Another page shows what was chosen so far.
-    const other = await stage.open(address(uri), 'phone');
+    const other = await harness.openPage(sessionPath(uri), 'phone');
     await expect.poll(() => other.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
 
     await card.getByRole('checkbox', { name: /Small/ }).check();
@@ -87,20 +87,22 @@ test(
       await answerTo(one, NAME).filter({ hasText: 'Porpoise' }).waitFor();
     }
     // The agent has heard it, too.
-    const { state } = await until(chat.view, ended(1));
+    const { state } = await until(chat.view, hasEndedTurns(1));
     const calls = state?.turns[0]?.responseParts.filter(({ kind }) => kind === 'toolCall');
     const told = calls?.map((part) => part.kind === 'toolCall' && 'content' in part.toolCall && part.toolCall.content);
     for (const word of ['Blue', 'Small', 'Large', 'and tiny', 'Porpoise']) expect(JSON.stringify(told)).toContain(word);
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
   'a question is answered by keys alone, another one is declined, and one dismissed',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    await chat.send(script(ask(COLOUR), say('One.'), ask(NAME), say('Two.'), ask(SIZES), say('Three.')));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    await chat.send(
+      scriptMessage(ask(COLOUR), scriptText('One.'), ask(NAME), scriptText('Two.'), ask(SIZES), scriptText('Three.')),
+    );
     const card = page.getByRole('group', { name: 'The agent has a question' });
     await card.waitFor();
     await card.focus();
@@ -121,17 +123,19 @@ test(
 
 test(
   'a plan is sent back with words, and the next one is approved',
-  staged(async (stage) => {
-    const { uri, session, chat } = await (await stage.client()).session();
+  browserTest(async (harness) => {
+    const { uri, session, chat } = await (await harness.connectClient()).createSession();
     await session.configure({ permissionMode: 'plan' });
-    const page = await stage.open(address(uri));
-    const plan = (text: string) => tool('ExitPlanMode', { plan: text });
+    const page = await harness.openPage(sessionPath(uri));
+    const plan = (text: string) => scriptToolCall('ExitPlanMode', { plan: text });
     const first = '# The first plan\n\n1. Buy **paint**\n2. Paint the door';
-    await chat.send(script(plan(first), say('I think again.'), plan('Paint it *twice*.'), say('On it.')));
+    await chat.send(
+      scriptMessage(plan(first), scriptText('I think again.'), plan('Paint it *twice*.'), scriptText('On it.')),
+    );
     const card = page.getByRole('group', { name: 'The agent proposes a plan' });
     await card.getByRole('heading', { name: 'The first plan' }).waitFor();
     await card.getByRole('listitem').filter({ hasText: 'Buy paint' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
 
     await card.getByRole('button', { name: /…$/ }).click();
     await card.getByRole('textbox', { name: 'What should be different?' }).fill('Twice, please');

@@ -1,34 +1,34 @@
 /** What goes wrong around a chat: pages that are loaded again, hosts that are killed, networks that are bad. */
 
 import { expect, test } from 'vitest';
-import { axe } from './support/axe.ts';
-import { staged } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { say, script, tool } from './support/model-script.ts';
-import { NO_CONNECTION } from './support/problem-guard.ts';
-import { slow } from './support/slow-network.ts';
+import { findViolations } from './support/axe.ts';
+import { withHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
+import { CONNECTION_ERRORS } from './support/problem-guard.ts';
+import { emulateSlowNetwork } from './support/slow-network.ts';
 
 test(
   'a host that is killed in the middle of a turn tells what became of it, and the turn is resumed',
-  staged(async (stage) => {
-    stage.guard.expect(...NO_CONNECTION);
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    const command = tool('Bash', { command: 'touch nothing' });
-    await chat.send(script(say('I begin.'), command, say('And I end.')));
+  withHarness(async (harness) => {
+    harness.guard.expect(...CONNECTION_ERRORS);
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    const command = scriptToolCall('Bash', { command: 'touch nothing' });
+    await chat.send(scriptMessage(scriptText('I begin.'), command, scriptText('And I end.')));
     const card = page.getByRole('group', { name: 'Allow Bash?' });
     await card.waitFor();
     // Words that nobody has sent yet outlive it, too.
     await page.getByRole('textbox', { name: 'Message' }).fill('unsent words');
-    await stage.hostler.stop('SIGKILL');
+    await harness.host.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: /host/i }).first().waitFor();
-    await stage.start();
+    await harness.start();
 
     await page.getByText('The host ended in the middle of this turn').waitFor();
     await card.waitFor({ state: 'hidden' });
     await page.getByText('I begin.', { exact: true }).waitFor();
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('unsent words');
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Resume this turn' }).click();
     // The agent is told to go on, and says something to it.
     await page.getByText(/You said: Continue/).waitFor();
@@ -40,12 +40,12 @@ test(
 
 test(
   'what is sent while the host is away is delivered once, in its order, when it is back',
-  staged(async (stage) => {
-    stage.guard.expect(...NO_CONNECTION);
-    const { uri } = await (await stage.client()).answered('before');
-    const page = await stage.open(address(uri));
+  withHarness(async (harness) => {
+    harness.guard.expect(...CONNECTION_ERRORS);
+    const { uri } = await (await harness.connectClient()).createAnsweredSession('before');
+    const page = await harness.openPage(sessionPath(uri));
     await page.getByText('You said: before').waitFor();
-    await stage.hostler.stop();
+    await harness.host.stop();
     await page.getByText('The host is away: you can write on', { exact: false }).waitFor();
     const field = page.getByRole('textbox', { name: 'Message' });
     for (const words of ['first words', 'second words']) {
@@ -55,7 +55,7 @@ test(
     }
     await field.fill('not yet sent');
     await page.getByText('what you sent will be delivered when it is back').waitFor();
-    await stage.start();
+    await harness.start();
     await page.getByText('You said: second words').waitFor();
     const answers = await page.getByText(/You said: (before|first words|second words)$/).allTextContents();
     expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(['before', 'first words', 'second words']);
@@ -65,11 +65,11 @@ test(
 
 test(
   'on a slow network the page is usable: what is said is seen at once, and keeps its order',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open('/');
-    await slow(page);
-    await page.goto(stage.origin + address(uri));
+  withHarness(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage('/');
+    await emulateSlowNetwork(page);
+    await page.goto(harness.origin + sessionPath(uri));
     const field = page.getByRole('textbox', { name: 'Message' });
     await field.waitFor();
     const words = ['one', 'two', 'three'];

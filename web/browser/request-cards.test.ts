@@ -4,11 +4,11 @@ import type { Locator, Page, WebSocketRoute } from 'playwright-core';
 import { expect, test } from 'vitest';
 import type { Chat } from '../src/ahp/index.ts';
 import { until } from '../tests/support/fake-server.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { say, script, tool } from './support/model-script.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
 const LONG = Array.from({ length: 120 }, (_, at) => `Paragraph ${at + 1}.`).join('\n\n');
 
@@ -17,7 +17,7 @@ function card(page: Page): Locator {
 }
 
 function bash(command: string): string {
-  return tool('Bash', { command, description: 'A command' });
+  return scriptToolCall('Bash', { command, description: 'A command' });
 }
 
 /** Whether the last call of a chat still waits for somebody. */
@@ -35,10 +35,12 @@ function isInside(element: Element): boolean {
 
 test(
   'a card hides nothing of its command',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri), 'phone');
-    await chat.send(script(bash(`echo hello${' '.repeat(300)}; mkdir important\u202etxt.exe`), say('Done.')));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri), 'phone');
+    await chat.send(
+      scriptMessage(bash(`echo hello${' '.repeat(300)}; mkdir important\u202etxt.exe`), scriptText('Done.')),
+    );
     const code = card(page).getByRole('group', { name: 'Code in sh' });
     await code.getByText('⟨300 blanks⟩').waitFor();
     await expect.poll(() => code.textContent()).toBe('echo hello ⟨300 blanks⟩ ; mkdir important⟨U+202E⟩txt.exe');
@@ -49,10 +51,10 @@ test(
 
 test(
   'no key answers a card that is scrolled away, or one that is merely seen',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    await chat.send(script(say(LONG), bash('mkdir unseen'), say('It is allowed.')));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    await chat.send(scriptMessage(scriptText(LONG), bash('mkdir unseen'), scriptText('It is allowed.')));
     await card(page).waitFor();
     // It is right below the edge: inside of the window, under the field for messages.
     await page.getByRole('region', { name: 'Conversation' }).evaluate((scroller) => {
@@ -81,12 +83,14 @@ test(
 
 test(
   'what waits in a long turn is shown from wherever one is, as often as one asks',
-  staged(async (stage) => {
-    const client = await stage.client();
-    const { uri, chat } = await client.answered(...Array.from({ length: 4 }, () => script(say(LONG)).text));
-    await chat.send(script(say(LONG), bash('mkdir far'), say('It is allowed.')));
+  browserTest(async (harness) => {
+    const client = await harness.connectClient();
+    const { uri, chat } = await client.createAnsweredSession(
+      ...Array.from({ length: 4 }, () => scriptMessage(scriptText(LONG)).text),
+    );
+    await chat.send(scriptMessage(scriptText(LONG), bash('mkdir far'), scriptText('It is allowed.')));
     await until(chat.view, () => waits(chat));
-    const page = await stage.open(address(uri));
+    const page = await harness.openPage(sessionPath(uri));
     await card(page).waitFor();
     const show = page.getByRole('region', { name: 'What waits for you' }).getByRole('button', { name: 'Show' });
     const scroller = page.getByRole('region', { name: 'Conversation' });
@@ -117,10 +121,12 @@ test(
 
 test(
   'code is shown without colours if the host has them no more, and a host that was updated offers its page',
-  staged(async (stage) => {
-    stage.guard.expect(/highlight-.*\.js/, /status of 404/);
-    const { uri } = await (await stage.client()).answered(script(say('```rust\nfn main() {}\n```')).text);
-    const context = await stage.signIn(await stage.context());
+  browserTest(async (harness) => {
+    harness.guard.expect(/highlight-.*\.js/, /status of 404/);
+    const { uri } = await (await harness.connectClient()).createAnsweredSession(
+      scriptMessage(scriptText('```rust\nfn main() {}\n```')).text,
+    );
+    const context = await harness.signIn(await harness.newContext());
     await context.route(/highlight-.*\.js/, (route) => route.fulfill({ status: 404 }));
     // A host that was started again does not know its clients.
     const forgets = (message: string) =>
@@ -134,7 +140,7 @@ test(
       socket.onMessage((message) => server.send(forgets(String(message))));
       server.onMessage((message) => socket.send(tells(String(message))));
     });
-    const page = await stage.open(address(uri), context);
+    const page = await harness.openPage(sessionPath(uri), context);
     await page.getByRole('group', { name: 'Code in rust' }).getByText('fn main() {}').waitFor();
     const connection = page.getByRole('region', { name: 'Connection' });
     await expect.poll(() => connection.getByRole('button').count()).toBe(0);

@@ -5,25 +5,25 @@ import { expect, test } from 'vitest';
 import { activityOf, hasFlag, type SessionSummary, StatusFlag, type Uri } from '../src/ahp/index.ts';
 import { configureHost } from '../src/sessions/session-commands.ts';
 import { until } from '../tests/support/fake-server.ts';
-import { past } from './support/external-transcript.ts';
-import { shared } from './support/harness-tests.ts';
-import { address, sessions } from './support/locations.ts';
-import { seed } from './support/sample-sessions.ts';
-import type { Client } from './support/second-client.ts';
+import { writeExternalTranscript } from './support/external-transcript.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { createSampleSessions } from './support/sample-sessions.ts';
+import type { SecondClient } from './support/second-client.ts';
 
-const play = shared(async (stage) => {
-  const client = await stage.client();
-  return { client, ...(await seed(stage, client)) };
+const browserTest = sharedHarness(async (harness) => {
+  const client = await harness.connectClient();
+  return { client, ...(await createSampleSessions(harness, client)) };
 });
 
 /** A session's line in the list. */
 function line(page: Page, title: string): Locator {
-  return sessions(page).getByRole('listitem').filter({ hasText: title });
+  return sessionsPane(page).getByRole('listitem').filter({ hasText: title });
 }
 
 /** The head of a group: it says how many sessions are in it. */
 function group(page: Page, title: string): Locator {
-  return sessions(page).getByRole('button', { name: new RegExp(`^${title}\\W+sessions: \\d`) });
+  return sessionsPane(page).getByRole('button', { name: new RegExp(`^${title}\\W+sessions: \\d`) });
 }
 
 async function choose(page: Page, title: string, action: string): Promise<void> {
@@ -33,7 +33,11 @@ async function choose(page: Page, title: string, action: string): Promise<void> 
 }
 
 /** What another client knows of a session when it is as it should be. */
-async function listed(client: Client, uri: Uri, is: (session: SessionSummary) => boolean): Promise<SessionSummary> {
+async function listed(
+  client: SecondClient,
+  uri: Uri,
+  is: (session: SessionSummary) => boolean,
+): Promise<SessionSummary> {
   const find = (items: readonly SessionSummary[]) => items.find(({ resource }) => resource === uri);
   const { items } = await until(client.host.sessions.view, (view) => {
     const session = find(view.items);
@@ -44,10 +48,10 @@ async function listed(client: Client, uri: Uri, is: (session: SessionSummary) =>
 
 test(
   'sessions are grouped by folder, with their status in words, and those that wait come first',
-  play(async (stage) => {
-    const page = await stage.open('/');
+  browserTest(async (harness) => {
+    const page = await harness.openPage('/');
     await line(page, 'Put the old lamp away').waitFor();
-    const heads = sessions(page).getByRole('button', { name: /sessions: \d/ });
+    const heads = sessionsPane(page).getByRole('button', { name: /sessions: \d/ });
     const words = (await heads.allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
     expect(words[0]).toMatch(/^Waiting for you.* 1$/);
     expect(
@@ -73,9 +77,9 @@ test(
 
 test(
   'a session that ends unseen is marked as unread, until somebody looks at it',
-  play(async (stage, { client }) => {
-    const page = await stage.open('/');
-    const { uri, chat, session } = await client.session();
+  browserTest(async (harness, { client }) => {
+    const page = await harness.openPage('/');
+    const { uri, chat, session } = await client.createSession();
     await chat.send({ text: '!wait 300\n!say It is done.' });
     await session.rename('Ends while nobody looks');
     const mark = line(page, 'Ends while nobody looks').getByText('Unread');
@@ -105,8 +109,8 @@ test(
 
 test(
   'typing narrows the list to names and folders, and Enter opens the first',
-  play(async (stage, { failed }) => {
-    const page = await stage.open('/');
+  browserTest(async (harness, { failed }) => {
+    const page = await harness.openPage('/');
     await line(page, 'Count the apples').waitFor();
     await page.keyboard.press('Control+Shift+L');
     await page.keyboard.type('ORCH');
@@ -118,22 +122,25 @@ test(
     await line(page, "Read the keeper's book").waitFor({ state: 'hidden' });
     await page.keyboard.press('Enter');
     await page.getByText('cannot be used with your account').waitFor();
-    expect(new URL(page.url()).pathname).toBe(address(failed));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(failed));
 
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('no such thing');
-    await sessions(page).getByText('No session has this').waitFor();
-    await sessions(page).getByRole('button', { name: 'Clear' }).click();
+    await sessionsPane(page).getByText('No session has this').waitFor();
+    await sessionsPane(page).getByRole('button', { name: 'Clear' }).click();
     await line(page, 'The lamp goes out too early').waitFor();
   }),
 );
 
 test(
   'words that were said lead to the session and to the turn, with what stands around them',
-  play(async (stage, { client }) => {
+  browserTest(async (harness, { client }) => {
     const far = Array.from({ length: 12 }, (_, at) => `!say Line ${at}.\\n\\n${'The tide came in. '.repeat(60)}`);
-    const { uri, session } = await client.answered('!say A heron stood on the breakwater at dawn.', ...far);
+    const { uri, session } = await client.createAnsweredSession(
+      '!say A heron stood on the breakwater at dawn.',
+      ...far,
+    );
     await session.rename('Birds');
-    const page = await stage.open('/');
+    const page = await harness.openPage('/');
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('heron breakwater');
     await page.getByRole('button', { name: 'Search all messages for “heron breakwater”' }).click();
     const found = page.getByRole('article').filter({ hasText: 'Birds' });
@@ -143,7 +150,7 @@ test(
     await expect.poll(() => place.textContent()).toContain('A heron stood on the breakwater');
 
     await place.click();
-    expect(new URL(page.url()).pathname.startsWith(address(uri))).toBe(true);
+    expect(new URL(page.url()).pathname.startsWith(sessionPath(uri))).toBe(true);
     const turn = page.getByText('A heron stood on the breakwater at dawn.', { exact: true });
     await turn.waitFor();
     // One stands before it, not at the chat's end.
@@ -159,10 +166,10 @@ test(
 
 test(
   'what was said elsewhere is found although the host does not list it, by whoever wants that',
-  play(async (stage, { client }) => {
-    past(stage.hostler, 3);
+  browserTest(async (harness, { client }) => {
+    writeExternalTranscript(harness.host, 3);
     await configureHost(client.host, { showExternalSessions: 'none' });
-    const page = await stage.open('/');
+    const page = await harness.openPage('/');
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('"question 3"');
     await page.getByRole('button', { name: /^Search all messages/ }).click();
     await page.getByText('Nothing was said about that').waitFor();
@@ -178,10 +185,10 @@ test(
 
 test(
   'a name, the archive and an end: what is done to a session is seen by another client',
-  play(async (stage, { client }) => {
-    const { uri, session } = await client.answered('something old');
+  browserTest(async (harness, { client }) => {
+    const { uri, session } = await client.createAnsweredSession('something old');
     await session.rename('Something old');
-    const page = await stage.open('/');
+    const page = await harness.openPage('/');
     await choose(page, 'Something old', 'Rename');
     await page.getByRole('textbox', { name: 'Name of the session' }).fill('Something new');
     await page.keyboard.press('Enter');
@@ -209,7 +216,7 @@ test(
     await question.waitFor({ state: 'hidden' });
     await expect.poll(() => line(page, 'Something borrowed').count()).toBe(1);
 
-    const other = await stage.open(address(uri), page.context());
+    const other = await harness.openPage(sessionPath(uri), page.context());
     await other.getByText('You said: something old').waitFor();
     await choose(page, 'Something borrowed', 'Delete');
     await question.getByRole('button', { name: 'Delete', exact: true }).click();
@@ -217,6 +224,6 @@ test(
     // Whoever has it open is told.
     await other.getByRole('heading', { name: /gone|deleted/i }).waitFor();
     await until(client.host.sessions.view, ({ items }) => items.every(({ resource }) => resource !== uri));
-    await expect((await stage.client()).open(uri)).rejects.toThrow();
+    await expect((await harness.connectClient()).openSession(uri)).rejects.toThrow();
   }),
 );

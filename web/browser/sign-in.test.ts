@@ -5,50 +5,50 @@ import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { axe } from './support/axe.ts';
-import { staged } from './support/harness-tests.ts';
-import { address, sessions } from './support/locations.ts';
-import { say, script, tool } from './support/model-script.ts';
+import { findViolations } from './support/axe.ts';
+import { withHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
 
 test(
   'a one-time link opens the page, and its code is in no address afterwards',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).answered('behind a link');
-    const context = await stage.context();
+  withHarness(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createAnsweredSession('behind a link');
+    const context = await harness.newContext();
     const page = await context.newPage();
     const asked: string[] = [];
     page.on('request', (request) => asked.push(request.url()));
-    const code = await stage.code();
-    await page.goto(`${stage.origin}${address(uri)}#link=${code}`);
+    const code = await harness.createSignInCode();
+    await page.goto(`${harness.origin}${sessionPath(uri)}#link=${code}`);
     await page.getByText('You said: behind a link').waitFor();
-    expect(page.url()).toBe(stage.origin + address(uri));
+    expect(page.url()).toBe(harness.origin + sessionPath(uri));
     expect(asked.filter((url) => url.includes(code))).toEqual([]);
     // Neither a way back nor one forward leads to it.
     expect(await page.evaluate(() => history.length)).toBe(2);
     await page.goBack();
     expect(page.url()).toBe('about:blank');
-    expect(stage.hostler.log).not.toContain(code);
+    expect(harness.host.log).not.toContain(code);
 
     // No script can read what was given for it.
     const [cookie, ...others] = await context.cookies();
     expect(others).toEqual([]);
     expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
-    await page.goto(stage.origin);
-    await sessions(page).waitFor();
+    await page.goto(harness.origin);
+    await sessionsPane(page).waitFor();
     expect(await page.evaluate(() => document.cookie)).toBe('');
-    expect(stage.hostler.log).not.toContain(cookie?.value);
+    expect(harness.host.log).not.toContain(cookie?.value);
     const key = await page.evaluate(() => localStorage.getItem('hostler.page-key'));
     expect(key).toMatch(/^[\w-]{43}$/);
     expect(asked.filter((url) => url.includes(key ?? ''))).toEqual([]);
-    expect(stage.hostler.log).not.toContain(key);
+    expect(harness.host.log).not.toContain(key);
   }),
 );
 
 test(
   'a server on another local port is sent the cookie, and it signs nobody in',
-  staged(async (stage) => {
-    const page = await stage.open('/');
-    await sessions(page).waitFor();
+  withHarness(async (harness) => {
+    const page = await harness.openPage('/');
+    await sessionsPane(page).waitFor();
     const stolen: string[] = [];
     const server = createServer((request, answer) => {
       stolen.push(request.headers.cookie ?? '');
@@ -57,15 +57,15 @@ test(
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
     try {
       const { port } = server.address() as AddressInfo;
-      stage.guard.expect(/another origin/);
+      harness.guard.expect(/another origin/);
       const other = await page.context().newPage();
       await other.goto(`http://127.0.0.1:${port}/`);
       expect(await other.evaluate(() => localStorage.getItem('hostler.page-key'))).toBe(null);
       const cookie = stolen[0] ?? '';
       expect(cookie).toContain('hostler-');
-      const headers = { cookie, origin: stage.origin };
-      expect(await (await fetch(`${stage.origin}/sign-in`, { headers })).json()).toMatchObject({ signedIn: false });
-      const socket = new WebSocket(`${stage.origin.replace('http', 'ws')}/ahp`, { headers });
+      const headers = { cookie, origin: harness.origin };
+      expect(await (await fetch(`${harness.origin}/sign-in`, { headers })).json()).toMatchObject({ signedIn: false });
+      const socket = new WebSocket(`${harness.origin.replace('http', 'ws')}/ahp`, { headers });
       const outcome = await new Promise((done) => {
         socket.on('unexpected-response', (_, { statusCode }) => done(statusCode));
         socket.on('open', () => done('open'));
@@ -76,7 +76,7 @@ test(
       expect(outcome).toBe(403);
       // The page itself goes on.
       await page.reload();
-      await sessions(page).waitFor();
+      await sessionsPane(page).waitFor();
     } finally {
       server.close();
     }
@@ -85,22 +85,22 @@ test(
 
 test(
   'a browser that lost its key is at the door, and is one browser when it comes back',
-  staged(async (stage) => {
-    stage.guard.expect(...SHUT_OUT);
-    const page = await stage.open('/');
-    await sessions(page).waitFor();
-    const tab = await stage.open('/', page.context());
-    await sessions(tab).waitFor();
+  withHarness(async (harness) => {
+    harness.guard.expect(...SIGNED_OUT_ERRORS);
+    const page = await harness.openPage('/');
+    await sessionsPane(page).waitFor();
+    const tab = await harness.openPage('/', page.context());
+    await sessionsPane(tab).waitFor();
     await page.evaluate(() => localStorage.removeItem('hostler.page-key'));
     await page.reload();
     await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
-    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.getByRole('textbox', { name: 'Link' }).fill(await harness.createSignInCode());
     await page.keyboard.press('Enter');
-    await sessions(page).waitFor();
+    await sessionsPane(page).waitFor();
     // Storage belongs to all tabs of an origin.
     await tab.reload();
-    await sessions(tab).waitFor();
-    const { items } = await (await stage.client()).host.client.request('hostler/listSignIns', {
+    await sessionsPane(tab).waitFor();
+    const { items } = await (await harness.connectClient()).host.client.request('hostler/listSignIns', {
       channel: 'ahp-root://',
     });
     expect(items.length).toBe(1);
@@ -109,17 +109,17 @@ test(
 
 test(
   'a browser that refuses storage is signed in until the page is left',
-  staged(async (stage) => {
-    stage.guard.expect(...SHUT_OUT);
-    const context = await stage.context();
+  withHarness(async (harness) => {
+    harness.guard.expect(...SIGNED_OUT_ERRORS);
+    const context = await harness.newContext();
     await context.addInitScript(() => {
       const get = () => {
         throw new DOMException('The operation is insecure.', 'SecurityError');
       };
       Object.defineProperty(window, 'localStorage', { get });
     });
-    const page = await stage.open(`/#link=${await stage.code()}`, context);
-    await sessions(page).waitFor();
+    const page = await harness.openPage(`/#link=${await harness.createSignInCode()}`, context);
+    await sessionsPane(page).waitFor();
     await page.reload();
     await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
   }),
@@ -127,35 +127,35 @@ test(
 
 test(
   'a browser that nobody has let in is told how, and lets itself in with a link',
-  staged(async (stage) => {
-    const page = await stage.open('/', await stage.context());
+  withHarness(async (harness) => {
+    const page = await harness.openPage('/', await harness.newContext());
     await page.getByText('hostler link').waitFor();
-    expect(await axe(page)).toEqual([]);
-    await page.getByRole('textbox').fill(`${stage.origin}/#link=${await stage.code()}`);
+    expect(await findViolations(page)).toEqual([]);
+    await page.getByRole('textbox').fill(`${harness.origin}/#link=${await harness.createSignInCode()}`);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await sessions(page).waitFor();
+    await sessionsPane(page).waitFor();
     await page.reload();
-    await sessions(page).waitFor();
+    await sessionsPane(page).waitFor();
   }),
 );
 
 test(
   'a link is good once',
-  staged(async (stage) => {
-    stage.guard.expect(/status of 40[13]/, /answer 40[13]: POST .*\/sign-in/);
-    const code = await stage.code();
-    const first = await stage.open(`/#link=${code}`, await stage.context());
-    await sessions(first).waitFor();
-    const second = await stage.open(`/#link=${code}`, await stage.context());
+  withHarness(async (harness) => {
+    harness.guard.expect(/status of 40[13]/, /answer 40[13]: POST .*\/sign-in/);
+    const code = await harness.createSignInCode();
+    const first = await harness.openPage(`/#link=${code}`, await harness.newContext());
+    await sessionsPane(first).waitFor();
+    const second = await harness.openPage(`/#link=${code}`, await harness.newContext());
     await second.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
-    await expect.poll(() => sessions(second).count()).toBe(0);
+    await expect.poll(() => sessionsPane(second).count()).toBe(0);
   }),
 );
 
 test(
   'the page comes with a strict policy, compressed, and is kept by its hash',
-  staged(async (stage) => {
-    const page = await stage.open('/');
+  withHarness(async (harness) => {
+    const page = await harness.openPage('/');
     const answer = await page.reload();
     const headers = (await answer?.allHeaders()) ?? {};
     const policy = headers['content-security-policy'] ?? '';
@@ -165,7 +165,7 @@ test(
     expect(headers).toMatchObject({ 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' });
 
     const script = await page.locator('script[type=module]').first().getAttribute('src');
-    const code = await page.request.get(stage.origin + script);
+    const code = await page.request.get(harness.origin + script);
     expect(code.headers()['cache-control']).toContain('immutable');
     expect(code.headers()['content-encoding']).toMatch(/^(br|gzip)$/);
   }),
@@ -173,23 +173,29 @@ test(
 
 test(
   'the policy stops what a page must not do, and whoever watches sees it',
-  staged(async (stage) => {
-    const page = await stage.open('/');
-    await sessions(page).waitFor();
+  withHarness(async (harness) => {
+    const page = await harness.openPage('/');
+    await sessionsPane(page).waitFor();
     // Otherwise all the other tests would prove nothing.
     await page.evaluate(() => {
       const picture = document.createElement('img');
       picture.src = 'http://127.0.0.1:9/elsewhere.png';
       document.body.append(picture);
     });
-    await expect.poll(() => stage.guard.problems.some((problem) => /content policy: img-src/.test(problem))).toBe(true);
-    expect(() => stage.guard.check()).toThrow('img-src');
-    stage.guard.expect(/img-src/, /another origin/, /elsewhere\.png/);
+    await expect
+      .poll(() => harness.guard.problems.some((problem) => /content policy: img-src/.test(problem)))
+      .toBe(true);
+    expect(() => harness.guard.check()).toThrow('img-src');
+    harness.guard.expect(/img-src/, /another origin/, /elsewhere\.png/);
   }),
 );
 
 /** What a browser says of a host that does not let it in any more. */
-const SHUT_OUT = [/status of 40[13]/, /answer 40[13]: .*\/(sign-in|ahp)/, /WebSocket connection to '.*' failed/];
+const SIGNED_OUT_ERRORS = [
+  /status of 40[13]/,
+  /answer 40[13]: .*\/(sign-in|ahp)/,
+  /WebSocket connection to '.*' failed/,
+];
 
 /** Whether it is what one sees at its place. */
 function isOnTop(element: Element): boolean {
@@ -199,21 +205,21 @@ function isOnTop(element: Element): boolean {
 
 test(
   'whoever signs out everywhere is at the door in every tab and browser, and comes back to the same session',
-  staged(async (stage) => {
-    stage.guard.expect(...SHUT_OUT);
-    const { uri } = await (await stage.client()).answered('behind the door');
-    const page = await stage.open(address(uri));
-    const tab = await stage.open('/search?q=door', page.context());
-    const phone = await stage.open('/', 'phone');
+  withHarness(async (harness) => {
+    harness.guard.expect(...SIGNED_OUT_ERRORS);
+    const { uri } = await (await harness.connectClient()).createAnsweredSession('behind the door');
+    const page = await harness.openPage(sessionPath(uri));
+    const tab = await harness.openPage('/search?q=door', page.context());
+    const phone = await harness.openPage('/', 'phone');
     await page.getByText('You said: behind the door').waitFor();
     await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
-    await sessions(phone).waitFor();
+    await sessionsPane(phone).waitFor();
     await tab.keyboard.press('Control+,');
     await tab.getByRole('button', { name: 'Sign out everywhere' }).click();
     for (const one of [page, tab, phone]) await one.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
     // Nothing of it can be reached any more, neither with the eye nor with keys.
     await expect.poll(() => page.getByRole('dialog').count()).toBe(0);
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     const link = page.getByRole('textbox', { name: 'Link' });
     await expect.poll(() => link.evaluate((field) => field === document.activeElement)).toBe(true);
     for (let at = 0; at < 5; at++) {
@@ -222,14 +228,14 @@ test(
     }
     const covered = page.getByText('You said: behind the door');
     expect(await covered.evaluate(isOnTop)).toBe(false);
-    const refused = await page.request.get(`${stage.origin}/sign-in`);
+    const refused = await page.request.get(`${harness.origin}/sign-in`);
     expect(await refused.json()).toMatchObject({ signedIn: false, required: true });
 
-    await link.fill(`${stage.origin}/#link=${await stage.code()}`);
+    await link.fill(`${harness.origin}/#link=${await harness.createSignInCode()}`);
     await page.keyboard.press('Enter');
     await link.waitFor({ state: 'hidden' });
     expect(await covered.evaluate(isOnTop)).toBe(true);
-    expect(new URL(page.url()).pathname).toBe(address(uri));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(uri));
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a sentence');
     // A cookie belongs to all tabs of a browser, and to no other browser.
     await tab.reload();
@@ -240,12 +246,17 @@ test(
 
 test(
   'at the door keys mean nothing, and nothing is left of what somebody has taken along',
-  staged(async (stage) => {
-    stage.guard.expect(...SHUT_OUT);
-    const { uri, chat, session } = await (await stage.client()).session();
-    await chat.send(script(tool('Bash', { command: 'mkdir secret', description: 'A secret' }), say('It is there.')));
-    const page = await stage.open(address(uri));
-    const tab = await stage.open(address(uri), page.context());
+  withHarness(async (harness) => {
+    harness.guard.expect(...SIGNED_OUT_ERRORS);
+    const { uri, chat, session } = await (await harness.connectClient()).createSession();
+    await chat.send(
+      scriptMessage(
+        scriptToolCall('Bash', { command: 'mkdir secret', description: 'A secret' }),
+        scriptText('It is there.'),
+      ),
+    );
+    const page = await harness.openPage(sessionPath(uri));
+    const tab = await harness.openPage(sessionPath(uri), page.context());
     const card = (one: Page) => one.getByRole('group', { name: 'Allow Bash?', includeHidden: true });
     for (const one of [page, tab]) await card(one).waitFor();
     await tab.getByRole('button', { name: 'Menu', exact: true }).click();
@@ -255,14 +266,14 @@ test(
       await heading.click();
       for (const key of ['y', '1', 'n', 'Control+Shift+Enter', 'Control+k', 'Control+/']) await one.keyboard.press(key);
       await expect.poll(() => one.getByRole('dialog').count()).toBe(0);
-      expect(new URL(one.url()).pathname).toBe(address(uri));
+      expect(new URL(one.url()).pathname).toBe(sessionPath(uri));
       expect(await one.title()).toBe('Hostler');
     }
     // One has left; the other one was shut out, and comes back to where it was.
     await expect.poll(() => card(tab).count()).toBe(0);
     await expect.poll(() => card(page).count()).toBe(1);
 
-    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.getByRole('textbox', { name: 'Link' }).fill(await harness.createSignInCode());
     await page.keyboard.press('Enter');
     // What it had to say before, it would have said when it hears this.
     await session.rename('Told afterwards');
@@ -278,15 +289,15 @@ test(
 
 test(
   'a link that is opened where the page is already lets in, too',
-  staged(async (stage) => {
-    stage.guard.expect(...SHUT_OUT);
-    const page = await stage.open('/', await stage.context());
+  withHarness(async (harness) => {
+    harness.guard.expect(...SIGNED_OUT_ERRORS);
+    const page = await harness.openPage('/', await harness.newContext());
     await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
-    const code = await stage.code();
+    const code = await harness.createSignInCode();
     // Only the part behind the # is another one, so the browser loads nothing.
-    await page.goto(`${stage.origin}/#link=${code}`);
-    await sessions(page).waitFor();
-    expect(page.url()).toBe(`${stage.origin}/`);
+    await page.goto(`${harness.origin}/#link=${code}`);
+    await sessionsPane(page).waitFor();
+    expect(page.url()).toBe(`${harness.origin}/`);
     await page.goBack();
     expect(page.url()).not.toContain(code);
   }),
@@ -294,11 +305,11 @@ test(
 
 test(
   'somebody who signs out here is at the door here alone',
-  staged(async (stage) => {
-    stage.guard.expect(...SHUT_OUT);
-    const page = await stage.open('/');
-    const other = await stage.open('/');
-    for (const one of [page, other]) await sessions(one).waitFor();
+  withHarness(async (harness) => {
+    harness.guard.expect(...SIGNED_OUT_ERRORS);
+    const page = await harness.openPage('/');
+    const other = await harness.openPage('/');
+    for (const one of [page, other]) await sessionsPane(one).waitFor();
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Sign out' }).click();
     await page.getByRole('button', { name: 'Sign in' }).waitFor();
@@ -307,31 +318,31 @@ test(
     await expect.poll(() => page.context().cookies()).toEqual([]);
     expect(await page.evaluate(() => localStorage.getItem('hostler.page-key'))).toBe(null);
     await other.reload();
-    await sessions(other).waitFor();
+    await sessionsPane(other).waitFor();
   }),
 );
 
 test(
   'a device that is signed in makes a link for another one, which leads to the same session once',
-  staged(async (stage) => {
-    stage.guard.expect(...SHUT_OUT);
-    const { uri } = await (await stage.client()).answered('from here to there');
-    const page = await stage.open(address(uri));
+  withHarness(async (harness) => {
+    harness.guard.expect(...SIGNED_OUT_ERRORS);
+    const { uri } = await (await harness.connectClient()).createAnsweredSession('from here to there');
+    const page = await harness.openPage(sessionPath(uri));
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Continue on another device' }).click();
     const dialog = page.getByRole('dialog', { name: 'Continue on another device' });
     await dialog.getByRole('img', { name: 'QR code of the link' }).waitFor();
     const link = await dialog.getByRole('textbox', { name: 'Link' }).inputValue();
-    expect(link.startsWith(`${stage.origin}${address(uri)}#link=`)).toBe(true);
+    expect(link.startsWith(`${harness.origin}${sessionPath(uri)}#link=`)).toBe(true);
     await dialog.getByRole('button', { name: 'Another link' }).click();
     const next = dialog.getByRole('textbox', { name: 'Link' });
     await expect.poll(() => next.inputValue()).not.toBe(link);
 
-    const phone = await (await stage.context('phone')).newPage();
+    const phone = await (await harness.newContext('phone')).newPage();
     await phone.goto(link);
     await phone.getByText('You said: from here to there').waitFor();
-    expect(phone.url()).toBe(stage.origin + address(uri));
-    const late = await (await stage.context()).newPage();
+    expect(phone.url()).toBe(harness.origin + sessionPath(uri));
+    const late = await (await harness.newContext()).newPage();
     await late.goto(link);
     await late.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
 

@@ -4,31 +4,34 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { until } from '../tests/support/fake-server.ts';
-import { axe } from './support/axe.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { say, script, tool } from './support/model-script.ts';
+import { findViolations } from './support/axe.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
-function helper(description: string, ...lines: string[]): string {
+function subAgentScript(description: string, ...lines: string[]): string {
   const prompt = lines.join('\n');
-  return tool('Agent', { description, prompt, subagent_type: 'general-purpose', run_in_background: false });
+  return scriptToolCall('Agent', { description, prompt, subagent_type: 'general-purpose', run_in_background: false });
 }
 
 test(
   'a sub-agent has a chat of its own, which is opened from its call and left again',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     const command = { command: 'mkdir nest', description: 'Builds a nest' };
     await chat.send(
-      script(helper('look for birds', tool('Bash', command), say('I found a wren.')), say('The helper is back.')),
+      scriptMessage(
+        subAgentScript('look for birds', scriptToolCall('Bash', command), scriptText('I found a wren.')),
+        scriptText('The helper is back.'),
+      ),
     );
     // What it asks waits here, too, where somebody looks.
     const strip = page.getByRole('region', { name: 'What waits for you' });
     await strip.getByText(/in look for birds/).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await strip.getByRole('button', { name: 'Show' }).click();
     await page.getByRole('group', { name: 'A sub-agent wants to use Bash' }).waitFor();
     await expect.poll(() => page.getByRole('button', { name: 'Jump to latest' }).count()).toBe(0);
@@ -37,7 +40,7 @@ test(
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Allow once' }).click();
     await page.getByText('I found a wren.', { exact: true }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
 
     await page.goBack();
     await page.getByText('The helper is back.', { exact: true }).waitFor();
@@ -48,19 +51,19 @@ test(
       .getByRole('link', { name: 'Main chat' })
       .click();
     await page.getByText('The helper is back.', { exact: true }).waitFor();
-    expect(new URL(page.url()).pathname).toBe(address(uri));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(uri));
     await page.getByRole('textbox', { name: 'Message' }).waitFor();
   }),
 );
 
 test(
   'a command in the background is listed, its output is shown as it comes, and it is stopped',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     const command = 'echo tick; until [ -e tock ]; do sleep 0.05; done; echo tock; sleep 600';
     const input = { command, description: 'A clock', run_in_background: true };
-    await chat.send(script(tool('Bash', input), say('It ticks.')));
+    await chat.send(scriptMessage(scriptToolCall('Bash', input), scriptText('It ticks.')));
     await page.getByRole('button', { name: 'Allow once' }).click();
     await page.getByText('It ticks.', { exact: true }).waitFor();
 
@@ -70,9 +73,9 @@ test(
     const output = dialog.getByRole('group', { name: 'Output' });
     await output.getByText('tick').waitFor();
     expect(await output.textContent()).not.toContain('tock');
-    writeFileSync(join(stage.hostler.path('work'), 'tock'), '');
+    writeFileSync(join(harness.host.path('work'), 'tock'), '');
     await output.getByText('tock').waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'hidden' });
 

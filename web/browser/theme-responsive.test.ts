@@ -2,14 +2,14 @@
 
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { shared } from './support/harness-tests.ts';
-import { address, sessions } from './support/locations.ts';
-import { seed } from './support/sample-sessions.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { createSampleSessions } from './support/sample-sessions.ts';
 
-const play = shared(async (stage) => seed(stage, await stage.client()));
+const browserTest = sharedHarness(async (harness) => createSampleSessions(harness, await harness.connectClient()));
 
 /** How light the page is, from 0 to 1. */
-function lightness(page: Page): Promise<number> {
+function backgroundLightness(page: Page): Promise<number> {
   return page.evaluate(() => {
     const [red = 0, green = 0, blue = 0] =
       getComputedStyle(document.body)
@@ -21,8 +21,8 @@ function lightness(page: Page): Promise<number> {
 
 test(
   'the theme is the system’s, until somebody chooses one; then it is there before anything is drawn',
-  play(async (stage) => {
-    const context = await stage.signIn(await stage.context('desktop', { colorScheme: 'light' }));
+  browserTest(async (harness) => {
+    const context = await harness.signIn(await harness.newContext('desktop', { colorScheme: 'light' }));
     // What the page looks like when its body comes into being.
     await context.addInitScript(() => {
       const watch = new MutationObserver(() => {
@@ -32,22 +32,22 @@ test(
       });
       watch.observe(document, { childList: true, subtree: true });
     });
-    const page = await stage.open('/', context);
-    await sessions(page).waitFor();
+    const page = await harness.openPage('/', context);
+    await sessionsPane(page).waitFor();
     const first = () => page.evaluate(() => (window as unknown as { first: string }).first);
-    expect(await lightness(page)).toBeGreaterThan(0.8);
+    expect(await backgroundLightness(page)).toBeGreaterThan(0.8);
     expect(await first()).toBe('none');
     await page.emulateMedia({ colorScheme: 'dark' });
-    expect(await lightness(page)).toBeLessThan(0.2);
+    expect(await backgroundLightness(page)).toBeLessThan(0.2);
 
     await page.emulateMedia({ colorScheme: 'light' });
     await page.keyboard.press('Control+,');
     await page.getByRole('radio', { name: 'Dark' }).check();
-    expect(await lightness(page)).toBeLessThan(0.2);
+    expect(await backgroundLightness(page)).toBeLessThan(0.2);
     await page.reload();
     expect(await first()).toBe('dark');
-    await sessions(page).waitFor();
-    expect(await lightness(page)).toBeLessThan(0.2);
+    await sessionsPane(page).waitFor();
+    expect(await backgroundLightness(page)).toBeLessThan(0.2);
     // The browser's own parts follow: scroll bars, menus, the bar around the page.
     expect(await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme)).toBe('dark');
     const around = page.locator('meta[name=theme-color][media*=light]');
@@ -56,19 +56,19 @@ test(
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Light theme' }).click();
     await page.emulateMedia({ colorScheme: 'dark' });
-    expect(await lightness(page)).toBeGreaterThan(0.8);
+    expect(await backgroundLightness(page)).toBeGreaterThan(0.8);
     await page.keyboard.press('Control+,');
     await page.getByRole('radio', { name: 'System' }).check();
-    expect(await lightness(page)).toBeLessThan(0.2);
+    expect(await backgroundLightness(page)).toBeLessThan(0.2);
   }),
 );
 
 test(
   'nothing moves for those who want calm',
-  play(async (stage, { working }) => {
-    const page = await stage.open(address(working));
+  browserTest(async (harness, { working }) => {
+    const page = await harness.openPage(sessionPath(working));
     await page.getByText('What I found so far').waitFor();
-    await sessions(page).getByText('Working').first().waitFor();
+    await sessionsPane(page).getByText('Working').first().waitFor();
     const moving = () =>
       page.evaluate(() => document.getAnimations().filter(({ playState }) => playState === 'running').length);
     // Otherwise this test would prove nothing.
@@ -92,35 +92,35 @@ test(
 
 test(
   'a phone shows the list or a session, and leads back',
-  play(async (stage, { finished, failed }) => {
-    const page = await stage.open('/', 'phone');
-    await sessions(page).getByText('The lamp goes out too early').tap();
+  browserTest(async (harness, { finished, failed }) => {
+    const page = await harness.openPage('/', 'phone');
+    await sessionsPane(page).getByText('The lamp goes out too early').tap();
     await page.getByText('Nothing else calls it.').waitFor();
-    await expect.poll(() => sessions(page).isVisible()).toBe(false);
-    expect(new URL(page.url()).pathname).toBe(address(finished));
+    await expect.poll(() => sessionsPane(page).isVisible()).toBe(false);
+    expect(new URL(page.url()).pathname).toBe(sessionPath(finished));
     await page.getByRole('button', { name: 'Back' }).tap();
-    await sessions(page).getByText('Count the apples').waitFor();
+    await sessionsPane(page).getByText('Count the apples').waitFor();
     await expect.poll(() => page.getByText('Nothing else calls it.').isVisible()).toBe(false);
 
     // The phone's own way back does the same.
-    await sessions(page).getByText('Count the apples').tap();
+    await sessionsPane(page).getByText('Count the apples').tap();
     await page.getByText('cannot be used with your account').waitFor();
     await page.goBack();
-    await sessions(page).getByText('Count the apples').waitFor();
+    await sessionsPane(page).getByText('Count the apples').waitFor();
 
     // Whoever comes by a link has a list to go back to, too.
-    const other = await stage.open(address(failed), page.context());
+    const other = await harness.openPage(sessionPath(failed), page.context());
     await other.getByText('cannot be used with your account').waitFor();
     await other.getByRole('button', { name: 'Back' }).tap();
-    await sessions(other).getByText('Count the apples').waitFor();
+    await sessionsPane(other).getByText('Count the apples').waitFor();
     expect(new URL(other.url()).pathname).toBe('/');
   }),
 );
 
 test(
   'on a phone everything fits, and a finger meets what it aims at',
-  play(async (stage, { finished, waiting }) => {
-    const page = await stage.open('/', 'phone');
+  browserTest(async (harness, { finished, waiting }) => {
+    const page = await harness.openPage('/', 'phone');
     const problems: string[] = [];
     const look = async (place: string) => {
       const found = await page.evaluate(() => {
@@ -142,24 +142,24 @@ test(
       });
       problems.push(...found.map((what) => `${place}: ${what}`));
     };
-    await sessions(page).getByText('Count the apples').waitFor();
+    await sessionsPane(page).getByText('Count the apples').waitFor();
     await look('list');
-    await page.goto(`${stage.origin}/new`);
+    await page.goto(`${harness.origin}/new`);
     await page.getByRole('combobox', { name: 'Permission mode' }).waitFor();
     await look('new');
     await page.getByRole('button', { name: /^Folder:/ }).tap();
     await page.getByRole('dialog').getByRole('option').first().waitFor();
     await look('folders');
-    await page.goto(`${stage.origin}/search?q=lamp`);
+    await page.goto(`${harness.origin}/search?q=lamp`);
     await page.locator('mark').first().waitFor();
     await look('search');
-    await page.goto(stage.origin + address(finished));
+    await page.goto(harness.origin + sessionPath(finished));
     await page.getByText('Nothing else calls it.').waitFor();
     await look('session');
-    await page.goto(stage.origin + address(waiting));
+    await page.goto(harness.origin + sessionPath(waiting));
     await page.getByRole('button', { name: 'Allow once' }).first().waitFor();
     await look('question');
-    await page.goto(stage.origin);
+    await page.goto(harness.origin);
     await page.getByRole('button', { name: 'Menu', exact: true }).tap();
     await look('menu');
     await page.getByRole('menuitem', { name: 'Settings' }).tap();
@@ -171,11 +171,11 @@ test(
 
 test(
   'the page can be installed: its manifest is valid, and its icons are what it says',
-  play(async (stage) => {
-    const page = await stage.open('/');
+  browserTest(async (harness) => {
+    const page = await harness.openPage('/');
     const debug = await page.context().newCDPSession(page);
     const { url, errors, data } = await debug.send('Page.getAppManifest');
-    expect(url).toBe(`${stage.origin}/manifest.webmanifest`);
+    expect(url).toBe(`${harness.origin}/manifest.webmanifest`);
     expect(errors).toEqual([]);
     const { installabilityErrors } = await debug.send('Page.getInstallabilityErrors');
     // A browser of a test keeps nothing, which is why it installs nothing.
@@ -189,7 +189,7 @@ test(
       { src: touch, type: 'image/png', sizes: '180x180' },
     ];
     for (const { src, type, sizes } of icons) {
-      const answer = await page.request.get(stage.origin + src);
+      const answer = await page.request.get(harness.origin + src);
       expect(answer.status(), src).toBe(200);
       expect(answer.headers()['content-type'], src).toContain(type);
       const size = await page.evaluate(async (src) => {
@@ -201,7 +201,7 @@ test(
       if (sizes !== 'any') expect(size, src).toBe(sizes);
     }
     for (const { url } of manifest.shortcuts) {
-      await page.goto(stage.origin + url);
+      await page.goto(harness.origin + url);
       await page.getByRole('heading', { name: 'New session' }).waitFor();
     }
   }),

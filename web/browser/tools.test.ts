@@ -4,23 +4,23 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { axe } from './support/axe.ts';
-import type { Device, Stage } from './support/harness.ts';
-import { shared } from './support/harness-tests.ts';
-import { address } from './support/locations.ts';
-import { say, script, tool } from './support/model-script.ts';
-import type { Opened } from './support/second-client.ts';
+import { findViolations } from './support/axe.ts';
+import type { BrowserHarness, Device } from './support/harness.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
+import type { OpenedSession } from './support/second-client.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
 /** A page on a new session. */
 async function begin(
-  stage: Stage,
+  harness: BrowserHarness,
   device: Device = 'desktop',
-): Promise<Opened & { page: Page; file: (name: string) => string }> {
-  const opened = await (await stage.client()).session();
-  const page = await stage.open(address(opened.uri), device);
-  return { ...opened, page, file: (name) => join(stage.hostler.path('work'), name) };
+): Promise<OpenedSession & { page: Page; file: (name: string) => string }> {
+  const opened = await (await harness.connectClient()).createSession();
+  const page = await harness.openPage(sessionPath(opened.uri), device);
+  return { ...opened, page, file: (name) => join(harness.host.path('work'), name) };
 }
 
 /** The card that asks whether a tool may be used. */
@@ -30,12 +30,14 @@ function card(page: Page, name: string): Locator {
 
 test(
   'a command waits, is allowed by a key, shows that it runs, and then what it wrote',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage);
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness);
     const command = `echo from the command; until [ -e ${file('go')} ]; do sleep 0.05; done`;
-    await chat.send(script(tool('Bash', { command, description: 'Waits for a file' }), say('It has run.')));
+    await chat.send(
+      scriptMessage(scriptToolCall('Bash', { command, description: 'Waits for a file' }), scriptText('It has run.')),
+    );
     await card(page, 'Bash').waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     // Somebody who writes a message does not answer with its letters.
     await page.getByRole('textbox', { name: 'Message' }).pressSequentially('yes');
     await card(page, 'Bash').focus();
@@ -56,12 +58,19 @@ test(
 
 test(
   'a change of a file is shown line by line before and after it is made',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage);
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness);
     const path = file('poem.txt');
     writeFileSync(path, 'roses are red\nviolets are green\nsugar is sweet\n');
     const edit = { file_path: path, old_string: 'green', new_string: 'blue' };
-    await chat.send(script(tool('Read', { file_path: path }), say('Read.'), tool('Edit', edit), say('Mended.')));
+    await chat.send(
+      scriptMessage(
+        scriptToolCall('Read', { file_path: path }),
+        scriptText('Read.'),
+        scriptToolCall('Edit', edit),
+        scriptText('Mended.'),
+      ),
+    );
     const changes = page.getByRole('group', { name: 'Changes in poem.txt' });
     await changes.getByRole('row', { name: '+ violets are blue' }).waitFor();
     await changes.getByRole('row', { name: '− violets are green' }).waitFor();
@@ -74,16 +83,16 @@ test(
     expect(readFileSync(path, 'utf8')).toBe('roses are red\nviolets are blue\nsugar is sweet\n');
     await page.getByRole('button', { name: /^Edited poem.txt.*\+1 −1/ }).click();
     await changes.getByRole('row', { name: '+ violets are blue' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
   'on a phone a command is denied, and another one with words that the agent hears',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage, 'phone');
-    const touch = (name: string) => tool('Bash', { command: `touch ${file(name)}` });
-    await chat.send(script(touch('one'), say('First.'), touch('two'), say('Second.')));
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness, 'phone');
+    const touch = (name: string) => scriptToolCall('Bash', { command: `touch ${file(name)}` });
+    await chat.send(scriptMessage(touch('one'), scriptText('First.'), touch('two'), scriptText('Second.')));
     await card(page, 'Bash').getByRole('button', { name: 'Deny', exact: true }).click();
     const first = page.getByRole('button', { name: /touch \S*one.*denied/ });
     await first.waitFor();
@@ -109,10 +118,12 @@ test(
 
 test(
   'the input of a command is edited, and the command runs as it was edited',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage);
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness);
     const command = `touch ${file('as-asked')}`;
-    await chat.send(script(tool('Bash', { command, description: 'Makes a file' }), say('Made.')));
+    await chat.send(
+      scriptMessage(scriptToolCall('Bash', { command, description: 'Makes a file' }), scriptText('Made.')),
+    );
     await card(page, 'Bash').getByRole('button', { name: 'Edit input' }).click();
     const field = page.getByRole('textbox', { name: 'Command' });
     await expect.poll(() => field.inputValue()).toBe(command);
@@ -128,7 +139,7 @@ test(
 
     // What is no command is edited as it is.
     const write = { file_path: file('note.txt'), content: 'as asked' };
-    await chat.send(script(tool('Write', write), say('Noted.')));
+    await chat.send(scriptMessage(scriptToolCall('Write', write), scriptText('Noted.')));
     await card(page, 'Write').getByRole('button', { name: 'Edit input' }).click();
     const json = page.getByRole('textbox', { name: 'Input, as JSON' });
     await json.fill('{ "content": ');
@@ -143,11 +154,11 @@ test(
 
 test(
   'every option that the host offers is there, and does what it says',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage);
-    const make = (name: string) => tool('Bash', { command: `touch ${file(name)}` });
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness);
+    const make = (name: string) => scriptToolCall('Bash', { command: `touch ${file(name)}` });
     const state = () => chat.view.value.state?.activeTurn?.responseParts.at(-1);
-    await chat.send(script(make('asked'), say('Now again.'), make('asked'), say('And again.')));
+    await chat.send(scriptMessage(make('asked'), scriptText('Now again.'), make('asked'), scriptText('And again.')));
     await card(page, 'Bash').waitFor();
     const part = state();
     const options = part?.kind === 'toolCall' && 'options' in part.toolCall ? (part.toolCall.options ?? []) : [];

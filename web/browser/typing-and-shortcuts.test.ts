@@ -5,19 +5,19 @@ import { expect, test } from 'vitest';
 import { type Chat, hasFlag, StatusFlag } from '../src/ahp/index.ts';
 import { SCOPE_HEADINGS, SHORTCUTS, shortcutsInScope } from '../src/app/shortcut-registry.ts';
 import { until } from '../tests/support/fake-server.ts';
-import { axe } from './support/axe.ts';
-import { shared } from './support/harness-tests.ts';
-import { address, sessions } from './support/locations.ts';
-import { say, script, tool } from './support/model-script.ts';
-import type { Client, Opened } from './support/second-client.ts';
+import { findViolations } from './support/axe.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
+import type { OpenedSession, SecondClient } from './support/second-client.ts';
 
-const play = shared((stage) => stage.client());
+const browserTest = sharedHarness((harness) => harness.connectClient());
 
 const WORDS = ['yes please', 'hello everyone', 'n', 'Yes!'] as const;
 
 /** Calls that may run at the same time, so that two of them wait together. */
-function reads(...names: readonly string[]): readonly string[] {
-  return names.map((name) => tool('Read', { file_path: `/etc/${name}` }));
+function readCalls(...names: readonly string[]): readonly string[] {
+  return names.map((name) => scriptToolCall('Read', { file_path: `/etc/${name}` }));
 }
 
 function field(page: Page): Locator {
@@ -33,14 +33,14 @@ function waiting(chat: Chat): number {
   return parts.filter((part) => part.kind === 'toolCall' && part.toolCall.status === 'pending-confirmation').length;
 }
 
-async function begin(client: Client, ...lines: readonly string[]): Promise<Opened> {
-  const opened = await client.session();
-  await opened.chat.send(script(...lines));
+async function begin(client: SecondClient, ...lines: readonly string[]): Promise<OpenedSession> {
+  const opened = await client.createSession();
+  await opened.chat.send(scriptMessage(...lines));
   return opened;
 }
 
-async function asked(client: Client, ...names: readonly string[]): Promise<Opened> {
-  const opened = await begin(client, ...reads(...names), say('They are read.'));
+async function createRequests(client: SecondClient, ...names: readonly string[]): Promise<OpenedSession> {
+  const opened = await begin(client, ...readCalls(...names), scriptText('They are read.'));
   await until(opened.chat.view, () => waiting(opened.chat) === names.length);
   return opened;
 }
@@ -55,23 +55,23 @@ async function blur(page: Page): Promise<void> {
 }
 
 /** What the page has said before its draft, the host has heard when it has the draft. */
-async function drafted(chat: Chat, text: string): Promise<void> {
+async function waitForDraft(chat: Chat, text: string): Promise<void> {
   await until(chat.view, ({ state }) => (state?.draft?.text ?? '') === text);
 }
 
 /** Types the whole corpus in one state of the focus, and looks at what came of it each time. */
 async function typeAll(
   page: Page,
-  client: Client,
-  { uri, chat }: Opened,
+  client: SecondClient,
+  { uri, chat }: OpenedSession,
   focus: () => Promise<unknown>,
 ): Promise<void> {
   const before = { waits: waiting(chat), runs: chat.view.value.state?.activeTurn !== undefined };
   const unchanged = async (text: string) => {
-    await drafted(chat, text);
+    await waitForDraft(chat, text);
     const state = { waits: waiting(chat), runs: chat.view.value.state?.activeTurn !== undefined };
     expect(state, text).toEqual(before);
-    expect(new URL(page.url()).pathname, text).toBe(address(uri));
+    expect(new URL(page.url()).pathname, text).toBe(sessionPath(uri));
     const { items } = client.host.sessions.view.value;
     expect(
       items.filter(({ status }) => hasFlag(status, StatusFlag.isArchived)),
@@ -79,7 +79,7 @@ async function typeAll(
     ).toEqual([]);
     expect(await page.getByRole('dialog').count(), text).toBe(0);
     await field(page).fill('');
-    await drafted(chat, '');
+    await waitForDraft(chat, '');
   };
   for (const words of WORDS) {
     await focus();
@@ -97,9 +97,9 @@ async function typeAll(
 
 test(
   'with a request open, typing answers nothing from wherever it begins',
-  play(async (stage, client) => {
-    const opened = await asked(client, 'hostname');
-    const page = await stage.open(address(opened.uri));
+  browserTest(async (harness, client) => {
+    const opened = await createRequests(client, 'hostname');
+    const page = await harness.openPage(sessionPath(opened.uri));
     await cards(page).waitFor();
     await expect.poll(() => isFocused(field(page))).toBe(true);
     const conversation = page.getByRole('region', { name: 'Conversation' });
@@ -109,7 +109,7 @@ test(
       ['conversation', () => conversation.focus()],
       ['card', () => cards(page).focus()],
       ['a button of the card', () => cards(page).getByRole('button', { name: 'Allow once' }).focus()],
-      ['list', () => sessions(page).getByRole('link').nth(1).focus()],
+      ['list', () => sessionsPane(page).getByRole('link').nth(1).focus()],
       ['a button of the list', () => page.getByRole('button', { name: 'Menu', exact: true }).focus()],
       [
         'settings closed',
@@ -126,19 +126,19 @@ test(
         throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error });
       });
     }
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
   'a session that is opened from the list, from the search or once more has the focus in its field',
-  play(async (stage, client) => {
-    const [one, other] = [await client.answered('one'), await client.answered('other')];
+  browserTest(async (harness, client) => {
+    const [one, other] = [await client.createAnsweredSession('one'), await client.createAnsweredSession('other')];
     await one.session.rename('The first one');
     await other.session.rename('The second one');
-    const page = await stage.open(address(one.uri));
+    const page = await harness.openPage(sessionPath(one.uri));
     await page.getByText('You said: one').waitFor();
-    const link = (name: string) => sessions(page).getByRole('link', { name: new RegExp(name) });
+    const link = (name: string) => sessionsPane(page).getByRole('link', { name: new RegExp(name) });
     await link('The second one').click();
     await page.getByText('You said: other').waitFor();
     await expect.poll(() => isFocused(field(page))).toBe(true);
@@ -163,9 +163,9 @@ test(
 
 test(
   'two open requests share no key, and after every answer the field has the focus',
-  play(async (stage, client) => {
-    const opened = await asked(client, 'hostname', 'hosts');
-    const page = await stage.open(address(opened.uri));
+  browserTest(async (harness, client) => {
+    const opened = await createRequests(client, 'hostname', 'hosts');
+    const page = await harness.openPage(sessionPath(opened.uri));
     await expect.poll(() => cards(page).count()).toBe(2);
     const [first, second] = [cards(page).first(), cards(page).last()];
     const chords = (card: Locator) => card.getByText('Ctrl+Shift+↵');
@@ -210,9 +210,9 @@ test(
 
 test(
   'a request is allowed by its digit where it has the focus, and denied by a chord from elsewhere',
-  play(async (stage, client) => {
-    const opened = await asked(client, 'hostname');
-    const page = await stage.open(address(opened.uri));
+  browserTest(async (harness, client) => {
+    const opened = await createRequests(client, 'hostname');
+    const page = await harness.openPage(sessionPath(opened.uri));
     const digit = cards(page).locator('kbd', { hasText: /^1$/ });
     await cards(page).waitFor();
     expect(await digit.isVisible(), 'no hint where the key does not work').toBe(false);
@@ -221,7 +221,7 @@ test(
     await page.keyboard.press('1');
     await page.getByText('They are read.', { exact: true }).waitFor();
 
-    await opened.chat.send(script(...reads('hosts'), say('It went on.')));
+    await opened.chat.send(scriptMessage(...readCalls('hosts'), scriptText('It went on.')));
     await cards(page).getByText('Ctrl+Shift+X').waitFor();
     await blur(page);
     await page.keyboard.press('Control+Shift+X');
@@ -233,52 +233,52 @@ test(
 
 test(
   'Escape never leaves a running turn: it leads to the field, and from there stops the agent',
-  play(async (stage, client) => {
-    const opened = await begin(client, say('So far.'), '!hang');
-    const page = await stage.open(address(opened.uri));
+  browserTest(async (harness, client) => {
+    const opened = await begin(client, scriptText('So far.'), '!hang');
+    const page = await harness.openPage(sessionPath(opened.uri));
     await page.getByText('So far.', { exact: true }).waitFor();
     await typeAll(page, client, opened, () => blur(page));
-    await typeAll(page, client, opened, () => sessions(page).getByRole('link').nth(1).focus());
+    await typeAll(page, client, opened, () => sessionsPane(page).getByRole('link').nth(1).focus());
     await field(page).focus();
     for (const words of WORDS) {
       await page.keyboard.type(words);
-      await drafted(opened.chat, words);
+      await waitForDraft(opened.chat, words);
       await field(page).fill('');
-      await drafted(opened.chat, '');
+      await waitForDraft(opened.chat, '');
     }
     expect(opened.chat.view.value.state?.activeTurn).toBeDefined();
     await page.keyboard.press('Escape');
     await page.getByText('Press Escape once more').waitFor();
     await page.keyboard.press('Escape');
     await until(opened.chat.view, ({ state }) => state?.activeTurn === undefined);
-    expect(new URL(page.url()).pathname).toBe(address(opened.uri));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(opened.uri));
     expect(await isFocused(field(page))).toBe(true);
   }),
 );
 
 test(
   'letters can be switched off: then they are typed in the list and on a request, too',
-  play(async (stage, client) => {
-    const opened = await asked(client, 'hostname');
+  browserTest(async (harness, client) => {
+    const opened = await createRequests(client, 'hostname');
     await opened.session.rename('Not to be archived');
-    const page = await stage.open(address(opened.uri));
+    const page = await harness.openPage(sessionPath(opened.uri));
     await cards(page).waitFor();
     await page.keyboard.press('Control+,');
     const letters = page.getByRole('switch', { name: 'Single-key shortcuts' });
     await letters.uncheck();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'hidden' });
     const digit = cards(page).locator('kbd', { hasText: /^1$/ });
-    const places = [cards(page), sessions(page).getByRole('link', { name: /Not to be archived/ })];
+    const places = [cards(page), sessionsPane(page).getByRole('link', { name: /Not to be archived/ })];
     for (const place of places) {
       for (const text of ['1', '0', 'e', 'r', 'j', 'u']) {
         await place.focus();
         expect(await digit.isVisible()).toBe(false);
         await page.keyboard.press(text);
-        await drafted(opened.chat, text);
+        await waitForDraft(opened.chat, text);
         await field(page).fill('');
-        await drafted(opened.chat, '');
+        await waitForDraft(opened.chat, '');
       }
     }
     expect(waiting(opened.chat)).toBe(1);
@@ -294,9 +294,9 @@ test(
 
 test(
   'the help sheet lists exactly the registry',
-  play(async (stage) => {
-    const page = await stage.open('/');
-    await sessions(page).waitFor();
+  browserTest(async (harness) => {
+    const page = await harness.openPage('/');
+    await sessionsPane(page).waitFor();
     await page.keyboard.press('Control+/');
     const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
     await sheet.waitFor();
@@ -306,15 +306,15 @@ test(
     const listed = await sheet.locator('dt').allTextContents();
     expect(listed).toEqual(SCOPE_HEADINGS.flatMap(([scope]) => shortcutsInScope(scope).map(({ label }) => label)));
     expect(listed.length).toBe(Object.keys(SHORTCUTS).length);
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
   'at home, letters do nothing; where a session begins, they go to its first message',
-  play(async (stage) => {
-    const page = await stage.open('/');
-    await sessions(page).waitFor();
+  browserTest(async (harness) => {
+    const page = await harness.openPage('/');
+    await sessionsPane(page).waitFor();
     for (const words of WORDS) await page.keyboard.type(words);
     await page.keyboard.press('Escape');
     expect(new URL(page.url()).pathname).toBe('/');
@@ -332,9 +332,9 @@ test(
 
 test(
   'a phone shows no keyboard by itself, neither when a session opens nor after an answer',
-  play(async (stage, client) => {
-    const opened = await asked(client, 'hostname');
-    const page = await stage.open(address(opened.uri), 'phone');
+  browserTest(async (harness, client) => {
+    const opened = await createRequests(client, 'hostname');
+    const page = await harness.openPage(sessionPath(opened.uri), 'phone');
     await cards(page).waitFor();
     expect(await isFocused(field(page))).toBe(false);
     await cards(page).getByRole('button', { name: 'Allow once' }).tap();

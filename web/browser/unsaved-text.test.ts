@@ -1,20 +1,20 @@
 /** Nobody's words get lost, and none come back that were said. */
 
 import { expect, test } from 'vitest';
-import { setArchived } from '../src/sessions/session-commands.ts';
-import { shared, staged } from './support/harness-tests.ts';
-import { address, sessions } from './support/locations.ts';
-import { say, script, tool } from './support/model-script.ts';
-import { NO_CONNECTION } from './support/problem-guard.ts';
+import { setSessionArchived } from '../src/sessions/session-commands.ts';
+import { sharedHarness, withHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
+import { CONNECTION_ERRORS } from './support/problem-guard.ts';
 
-const play = shared((stage) => stage.client());
+const browserTest = sharedHarness((harness) => harness.connectClient());
 
 test(
   'what somebody was writing can be copied when the session is deleted elsewhere',
-  play(async (stage, client) => {
-    const { uri, session } = await client.answered('before');
-    const page = await stage.open(address(uri));
-    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: stage.origin });
+  browserTest(async (harness, client) => {
+    const { uri, session } = await client.createAnsweredSession('before');
+    const page = await harness.openPage(sessionPath(uri));
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: harness.origin });
     await page.getByText('You said: before').waitFor();
     await page.getByRole('textbox', { name: 'Message' }).fill('a long thought');
     await session.dispose();
@@ -28,8 +28,8 @@ test(
 
 test(
   'the first words of a session do not stand in the next one',
-  play(async (stage) => {
-    const page = await stage.open('/new');
+  browserTest(async (harness) => {
+    const page = await harness.openPage('/new');
     const first = page.getByRole('textbox', { name: 'First message' });
     await first.fill('said once');
     await page.getByRole('button', { name: 'Start', exact: true }).click();
@@ -46,20 +46,20 @@ test(
 
 test(
   'pages of the list are read until one has what is wanted, and what is nowhere is said to be nowhere',
-  staged(async (stage) => {
-    const client = await stage.client();
-    const { session } = await client.answered('long ago');
+  withHarness(async (harness) => {
+    const client = await harness.connectClient();
+    const { session } = await client.createAnsweredSession('long ago');
     await session.rename('The oldest needle');
-    const { uri } = await client.answered('just now');
-    await setArchived(client.host, uri, true);
-    const context = await stage.signIn(await stage.context());
+    const { uri } = await client.createAnsweredSession('just now');
+    await setSessionArchived(client.host, uri, true);
+    const context = await harness.signIn(await harness.newContext());
     // Pages of one line each: the first has only what is archived.
     await context.routeWebSocket(/\/ahp/, (page) => {
       const host = page.connectToServer();
       page.onMessage((frame) => host.send(String(frame).replace('"limit":100', '"limit":1')));
     });
-    const page = await stage.open('/', context);
-    await sessions(page).getByRole('listitem').filter({ hasText: 'The oldest needle' }).waitFor();
+    const page = await harness.openPage('/', context);
+    await sessionsPane(page).getByRole('listitem').filter({ hasText: 'The oldest needle' }).waitFor();
     await page.getByLabel('Find a session').fill('no such straw');
     await page.getByText('No session has this in its name or folder.').waitFor();
   }),
@@ -67,10 +67,10 @@ test(
 
 test(
   'a tab that knows what the host does not know asks before it is closed',
-  staged(async (stage) => {
-    stage.guard.expect(...NO_CONNECTION);
-    const { uri } = await (await stage.client()).answered('before');
-    const page = await stage.open(address(uri));
+  withHarness(async (harness) => {
+    harness.guard.expect(...CONNECTION_ERRORS);
+    const { uri } = await (await harness.connectClient()).createAnsweredSession('before');
+    const page = await harness.openPage(sessionPath(uri));
     const asked: string[] = [];
     page.on('dialog', (dialog) => {
       asked.push(dialog.type());
@@ -84,7 +84,7 @@ test(
     await expect.poll(() => field.inputValue()).toBe('the host has this');
     expect(asked).toEqual([]);
 
-    await stage.hostler.stop('SIGKILL');
+    await harness.host.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: 'The host is away' }).first().waitFor();
     await field.click();
     await page.keyboard.type(', but not this');
@@ -97,12 +97,14 @@ test(
 
 test(
   'signing out forgets what was typed into a request, without a reload',
-  staged(async (stage) => {
-    stage.guard.expect(/status of 40[13]/, /answer 40[13]: .*\/(sign-in|ahp)/, /WebSocket connection to '.*' failed/);
-    const client = await stage.client();
-    const { uri, chat } = await client.session();
-    await chat.send(script(tool('Bash', { command: 'mkdir here', description: 'A folder' }), say('Done.')));
-    const page = await stage.open(address(uri));
+  withHarness(async (harness) => {
+    harness.guard.expect(/status of 40[13]/, /answer 40[13]: .*\/(sign-in|ahp)/, /WebSocket connection to '.*' failed/);
+    const client = await harness.connectClient();
+    const { uri, chat } = await client.createSession();
+    await chat.send(
+      scriptMessage(scriptToolCall('Bash', { command: 'mkdir here', description: 'A folder' }), scriptText('Done.')),
+    );
+    const page = await harness.openPage(sessionPath(uri));
     const card = page.getByRole('group', { name: 'Allow Bash?' });
     await card.getByRole('button', { name: 'Deny with words' }).click();
     await page.keyboard.type('my secret reason');
@@ -111,7 +113,7 @@ test(
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
-    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.getByRole('textbox', { name: 'Link' }).fill(await harness.createSignInCode());
     await page.keyboard.press('Enter');
     await card.getByRole('button', { name: 'Deny with words' }).click();
     const field = card.getByRole('textbox', { name: 'What should the agent do instead?' });

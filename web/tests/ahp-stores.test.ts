@@ -5,14 +5,14 @@ import { BatchedValue, UpdateBatch } from '../src/ahp/observable.ts';
 import { Chat } from '../src/ahp/stores/chat.ts';
 import { SessionListStore } from '../src/ahp/stores/sessions.ts';
 import type { SessionSummary } from '../src/ahp/types/index.ts';
-import { settled, World } from './support/fake-environment.ts';
-import { type Connection, clientOf, Server, until } from './support/fake-server.ts';
+import { FakeEnvironment, settled } from './support/fake-environment.ts';
+import { createClient, FakeServer, type ServerConnection, until } from './support/fake-server.ts';
 
-let server: Server;
+let server: FakeServer;
 let stop: () => void;
 
 beforeEach(async () => {
-  server = await Server.start();
+  server = await FakeServer.start();
   stop = () => undefined;
 });
 
@@ -21,21 +21,21 @@ afterEach(async () => {
   await server.stop();
 });
 
-async function met() {
-  const { client, world } = clientOf(server.url);
+async function connectHost() {
+  const { client, world } = createClient(server.url);
   stop = () => client.stop();
   client.start();
   const connection = await server.connections.next();
-  await connection.meet();
+  await connection.completeHandshake();
   await until(client.connection, ({ phase }) => phase === 'ready');
   return { client, world, connection };
 }
 
-function line(name: string, modifiedAt: string, more: Partial<SessionSummary> = {}): SessionSummary {
+function summary(name: string, modifiedAt: string, more: Partial<SessionSummary> = {}): SessionSummary {
   return { resource: `p:/${name}`, provider: 'p', title: name, status: 1, createdAt: '2026', modifiedAt, ...more };
 }
 
-async function page(connection: Connection, items: SessionSummary[], nextCursor?: string) {
+async function page(connection: ServerConnection, items: SessionSummary[], nextCursor?: string) {
   const wish = await connection.expect('listSessions');
   connection.answer(wish, { items, ...(nextCursor && { nextCursor }) });
   return wish;
@@ -44,10 +44,10 @@ async function page(connection: Connection, items: SessionSummary[], nextCursor?
 const names = (sessions: SessionListStore) => sessions.view.value.items.map(({ title }) => title);
 
 test('many changes are told once per picture, and the last one is never lost', () => {
-  const world = new World(() => {
+  const world = new FakeEnvironment(() => {
     throw new Error('no network');
   });
-  world.draws = false;
+  world.drawsFrames = false;
   const batch = new UpdateBatch(world);
   let count = 0;
   let computed = 0;
@@ -60,14 +60,14 @@ test('many changes are told once per picture, and the last one is never lost', (
   for (count = 1; count < 200; count++) value.invalidate();
   value.invalidate();
   expect(told).toEqual([0]);
-  expect(world.draw()).toBe(true);
+  expect(world.drawFrame()).toBe(true);
   expect(told).toEqual([0, 200]);
   expect(computed).toBe(2);
-  expect(world.draw()).toBe(false);
+  expect(world.drawFrame()).toBe(false);
 });
 
 test('a listener that throws does not keep the others from hearing', async () => {
-  const world = new World(() => {
+  const world = new FakeEnvironment(() => {
     throw new Error('no network');
   });
   const batch = new UpdateBatch(world);
@@ -84,24 +84,24 @@ test('a listener that throws does not keep the others from hearing', async () =>
   value.subscribe((seen) => told.push(seen));
   now = 1;
   value.invalidate();
-  world.draw();
+  world.drawFrame();
   expect(told).toEqual([0, 1]);
   expect(await uncaught).toEqual(new Error('a broken view'));
   for (const other of others) process.on('uncaughtException', other);
 });
 
 test('the list is read in pages and follows what is notified', async () => {
-  const { client, connection } = await met();
+  const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
-  await page(connection, [line('b', '2026-02'), line('a', '2026-01')], 'next');
+  await page(connection, [summary('b', '2026-02'), summary('a', '2026-01')], 'next');
   await until(sessions.view, ({ loading }) => !loading);
   expect([names(sessions), sessions.view.value.hasMore]).toEqual([['b', 'a'], true]);
 
   const more = sessions.loadMore();
-  expect((await page(connection, [line('z', '2025-01')])).params.cursor).toBe('next');
+  expect((await page(connection, [summary('z', '2025-01')])).params.cursor).toBe('next');
   await more;
-  connection.notify('root/sessionAdded', { channel: 'ahp-root://', summary: line('c', '2026-03') });
+  connection.notify('root/sessionAdded', { channel: 'ahp-root://', summary: summary('c', '2026-03') });
   connection.notify('root/sessionSummaryChanged', { session: 'p:/a', changes: { modifiedAt: '2026-04', title: 'A' } });
   connection.notify('root/sessionRemoved', { session: 'p:/b' });
   await until(sessions.view, ({ items }) => items.length === 3 && items.every(({ title }) => title !== 'b'));
@@ -110,68 +110,70 @@ test('the list is read in pages and follows what is notified', async () => {
 });
 
 test('what is notified while a page is on its way is newer than the page', async () => {
-  const { client, connection } = await met();
+  const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
   const wish = await connection.expect('listSessions');
   connection.notify('root/sessionRemoved', { session: 'p:/gone' });
-  connection.notify('root/sessionAdded', { summary: line('new', '2026-05') });
+  connection.notify('root/sessionAdded', { summary: summary('new', '2026-05') });
   connection.notify('root/sessionSummaryChanged', { session: 'p:/new', changes: { status: 8 } });
-  connection.answer(wish, { items: [line('gone', '2026-01'), line('new', '2026-05', { activity: 'from the page' })] });
+  connection.answer(wish, {
+    items: [summary('gone', '2026-01'), summary('new', '2026-05', { activity: 'from the page' })],
+  });
   await until(sessions.view, ({ loading }) => !loading);
-  expect(sessions.view.value.items).toEqual([line('new', '2026-05', { status: 8 })]);
+  expect(sessions.view.value.items).toEqual([summary('new', '2026-05', { status: 8 })]);
   sessions.close();
 });
 
 test('a change of a session that was not read makes the list be read again', async () => {
-  const { client, connection } = await met();
+  const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   connection.notify('root/sessionSummaryChanged', { session: 'p:/far', changes: { modifiedAt: '2026-09' } });
-  await page(connection, [line('far', '2026-09')]);
+  await page(connection, [summary('far', '2026-09')]);
   await until(sessions.view, ({ items }) => items.length === 1);
   sessions.close();
 });
 
 test('after a return the list is read again, as far as it was known', async () => {
-  const { client, world, connection } = await met();
+  const { client, world, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
-  await page(connection, [line('a', '2026-01')]);
+  await page(connection, [summary('a', '2026-01')]);
   await until(sessions.view, ({ items }) => items.length === 1);
   connection.drop();
   await until(client.connection, ({ phase }) => phase === 'waiting');
-  world.next();
+  world.nextTimer();
   const next = await server.connections.next();
   next.answer(await next.expect('reconnect'), { type: 'replay', actions: [], missing: [] });
-  await page(next, [line('b', '2026-02')]);
+  await page(next, [summary('b', '2026-02')]);
   await until(sessions.view, ({ items }) => items.at(0)?.title === 'b');
   expect(names(sessions)).toEqual(['b']);
   sessions.close();
 });
 
 test('a list that cannot be read says why, and keeps what it has', async () => {
-  const { client, connection } = await met();
+  const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
-  connection.fail(await connection.expect('listSessions'), -32603, 'The disk is gone.');
+  connection.answerError(await connection.expect('listSessions'), -32603, 'The disk is gone.');
   const view = await until(sessions.view, ({ loading }) => !loading);
   expect(view.error?.message).toBe('The disk is gone.');
   sessions.close();
 });
 
 test('a page that cannot be read is read when somebody asks once more, from where it was', async () => {
-  const { client, connection } = await met();
+  const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
-  await page(connection, [line('b', '2026-02')], 'next');
+  await page(connection, [summary('b', '2026-02')], 'next');
   await until(sessions.view, ({ loading }) => !loading);
   const more = sessions.loadMore();
-  connection.fail(await connection.expect('listSessions'), -32603, 'The disk is gone.');
+  connection.answerError(await connection.expect('listSessions'), -32603, 'The disk is gone.');
   await more;
   expect([names(sessions), sessions.view.value.error?.message]).toEqual([['b'], 'The disk is gone.']);
 
   sessions.retry();
-  expect((await page(connection, [line('a', '2026-01')])).params.cursor).toBe('next');
+  expect((await page(connection, [summary('a', '2026-01')])).params.cursor).toBe('next');
   const { error } = await until(sessions.view, ({ items }) => items.length === 2);
   expect([names(sessions), error]).toEqual([['b', 'a'], undefined]);
   sessions.close();
@@ -184,9 +186,9 @@ function turn(id: string) {
 }
 
 test('a chat is opened with its last turns, and reads older ones once', async () => {
-  const { client, connection } = await met();
+  const { client, connection } = await connectHost();
   const chat = new Chat(client, 'ahp-chat:/c', 2);
-  const wish = await connection.show({ ...CHAT, turns: [turn('3'), turn('4')], turnsNextCursor: 'x' }, 10);
+  const wish = await connection.answerSubscribe({ ...CHAT, turns: [turn('3'), turn('4')], turnsNextCursor: 'x' }, 10);
   expect(wish.params.view).toEqual({ turns: 2 });
   await until(chat.view, ({ status }) => status === 'live');
   const loading = [chat.loadOlder(), chat.loadOlder()];
@@ -203,26 +205,29 @@ test('a chat is opened with its last turns, and reads older ones once', async ()
 });
 
 test('hundreds of deltas between two pictures are one change for whoever looks', async () => {
-  const { client, world, connection } = await met();
+  const { client, world, connection } = await connectHost();
   const chat = new Chat(client, 'ahp-chat:/c');
   const part = { kind: 'markdown', id: 'm', content: '' };
   const message = { text: 'hi', origin: { kind: 'user' } };
   const activeTurn = { id: 't', startedAt: CHAT.modifiedAt, message, responseParts: [part] };
-  await connection.show({ ...CHAT, turns: Array.from({ length: 50 }, (_, at) => turn(`${at}`)), activeTurn }, 10);
+  await connection.answerSubscribe(
+    { ...CHAT, turns: Array.from({ length: 50 }, (_, at) => turn(`${at}`)), activeTurn },
+    10,
+  );
   const before = await until(chat.view, ({ status }) => status === 'live');
   await settled();
-  world.draws = false;
+  world.drawsFrames = false;
   let told = 0;
   const stopListening = chat.view.subscribe(() => {
     told += 1;
   });
   for (let at = 1; at <= 400; at++) {
-    connection.act('ahp-chat:/c', 10 + at, { type: 'chat/delta', turnId: 't', partId: 'm', content: `${at} ` });
+    connection.sendAction('ahp-chat:/c', 10 + at, { type: 'chat/delta', turnId: 't', partId: 'm', content: `${at} ` });
   }
   const ping = client.request('ping', { channel: 'ahp-root://' });
   connection.answer(await connection.expect('ping'), null);
   await ping;
-  world.draw();
+  world.drawFrame();
   expect(told).toBe(2);
   const { state } = chat.view.value;
   const text = state?.activeTurn?.responseParts[0];
@@ -234,9 +239,9 @@ test('hundreds of deltas between two pictures are one change for whoever looks',
 });
 
 test('what people do in a chat is shown before the host has heard of it', async () => {
-  const { client, connection } = await met();
+  const { client, connection } = await connectHost();
   const chat = new Chat(client, 'ahp-chat:/c');
-  await connection.show({ ...CHAT, turns: [] }, 10);
+  await connection.answerSubscribe({ ...CHAT, turns: [] }, 10);
   await until(chat.view, ({ status }) => status === 'live');
   // They are answered when the client is stopped.
   chat.send({ text: 'one' }).catch(() => undefined);

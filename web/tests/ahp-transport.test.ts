@@ -5,36 +5,36 @@ import type { Client, ClientOptions } from '../src/ahp/client.ts';
 import type { ConnectionState } from '../src/ahp/connection.ts';
 import { ChannelGoneError, DisconnectedError, RejectedError, RpcError, TimeoutError } from '../src/ahp/errors.ts';
 import type { Action } from '../src/ahp/types/index.ts';
-import { settled, type World } from './support/fake-environment.ts';
-import { type Connection, clientOf, Server, until } from './support/fake-server.ts';
+import { type FakeEnvironment, settled } from './support/fake-environment.ts';
+import { createClient, FakeServer, type ServerConnection, until } from './support/fake-server.ts';
 
 const SESSION = { provider: 'p', title: 'old', status: 1, lifecycle: 'ready', activeClients: [], chats: [] };
 const URI = 'p:/1';
 
-let server: Server;
+let server: FakeServer;
 let client: Client;
-let world: World;
+let environment: FakeEnvironment;
 
 beforeEach(async () => {
-  server = await Server.start();
+  server = await FakeServer.start();
 });
 
 afterEach(async () => {
   client.stop();
-  expect(world.timers).toBe(0);
-  expect(world.wakers).toBe(0);
+  expect(environment.timers).toBe(0);
+  expect(environment.wakers).toBe(0);
   await server.stop();
 });
 
-function begin(options: Partial<ClientOptions> = {}): Promise<Connection> {
-  ({ client, world } = clientOf(server.url, options));
+function begin(options: Partial<ClientOptions> = {}): Promise<ServerConnection> {
+  ({ client, world: environment } = createClient(server.url, options));
   client.start();
   return server.connections.next();
 }
 
-async function met(options: Partial<ClientOptions> = {}): Promise<Connection> {
+async function connectClient(options: Partial<ClientOptions> = {}): Promise<ServerConnection> {
   const connection = await begin(options);
-  await connection.meet();
+  await connection.completeHandshake();
   await phase('ready');
   return connection;
 }
@@ -44,10 +44,10 @@ function phase(name: ConnectionState['phase']): Promise<ConnectionState> {
 }
 
 /** The connection is lost, and another one is made after the wait. */
-async function returned(connection: Connection): Promise<Connection> {
+async function reconnectedAs(connection: ServerConnection): Promise<ServerConnection> {
   connection.drop();
   await phase('waiting');
-  world.next();
+  environment.nextTimer();
   return server.connections.next();
 }
 
@@ -70,10 +70,10 @@ describe('a first meeting', () => {
 
   test('with a host that speaks other versions is not tried again by itself', async () => {
     const connection = await begin();
-    connection.fail(await connection.expect('initialize'), -32005, 'Update the page.');
+    connection.answerError(await connection.expect('initialize'), -32005, 'Update the page.');
     expect(await phase('refused')).toEqual({ phase: 'refused', reason: 'Update the page.' });
     await connection.closed;
-    expect(world.timers).toBe(0);
+    expect(environment.timers).toBe(0);
     await expect(client.request('ping', { channel: 'ahp-root://' })).rejects.toThrow('Update the page.');
   });
 
@@ -84,8 +84,8 @@ describe('a first meeting', () => {
       await connection.expect('initialize');
       connection.drop();
       const state = await phase('waiting');
-      if (state.phase === 'waiting') waits.push(state.until - world.now());
-      world.next();
+      if (state.phase === 'waiting') waits.push(state.until - environment.now());
+      environment.nextTimer();
       connection = await server.connections.next();
     }
     // Luck is always the same here: three quarters of the longest wait.
@@ -93,7 +93,7 @@ describe('a first meeting', () => {
   });
 
   test('with nobody is given up after a while', async () => {
-    ({ client, world } = clientOf('ws://127.0.0.1:1'));
+    ({ client, world: environment } = createClient('ws://127.0.0.1:1'));
     client.start();
     expect(await phase('waiting')).toMatchObject({ failures: 1 });
   });
@@ -101,7 +101,7 @@ describe('a first meeting', () => {
   test('with a host that accepts and is silent is given up', async () => {
     const connection = await begin({ requestTimeoutMs: 5_000 });
     await connection.expect('initialize');
-    world.pass(5_000);
+    environment.advance(5_000);
     expect(await phase('waiting')).toMatchObject({ reason: 'The host did not answer initialize within 5 seconds.' });
     await connection.closed;
   });
@@ -115,31 +115,31 @@ describe('frames', () => {
     ['an envelope without a number', '{"jsonrpc":"2.0","method":"action","params":{"channel":"p:/1"}}'],
     ['an action without anything', '{"jsonrpc":"2.0","method":"action"}'],
   ])('a frame that is %s ends the connection, and the next one goes on', async (_what, frame) => {
-    const connection = await met();
-    connection.raw(frame);
+    const connection = await connectClient();
+    connection.sendRaw(frame);
     expect(await phase('waiting')).toMatchObject({ reason: 'The host sent something that is no message.' });
     expect(await connection.closed).toBe(4002);
-    world.next();
+    environment.nextTimer();
     await (await server.connections.next()).expect('reconnect');
   });
 
   test('answers come in any order, also late and unasked for', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const first = client.request('ping', { channel: 'ahp-root://' });
     const second = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
     const [one, other] = [await connection.expect('ping'), await connection.expect('resourceList')];
     connection.answer({ id: 999 }, 'nobody asked');
-    connection.fail(other, -32008, 'There is no such directory.');
+    connection.answerError(other, -32008, 'There is no such directory.');
     connection.answer(one, null);
     await expect(second).rejects.toThrow(new RpcError(-32008, 'There is no such directory.'));
     expect(await first).toBeNull();
   });
 
   test('a request that is not answered fails in time, and with the connection', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const slow = client.request('ping', { channel: 'ahp-root://' }, { timeoutMs: 2_000 });
     await connection.expect('ping');
-    world.pass(2_000);
+    environment.advance(2_000);
     await expect(slow).rejects.toBeInstanceOf(TimeoutError);
     const lost = client.request('ping', { channel: 'ahp-root://' });
     await connection.expect('ping');
@@ -148,7 +148,7 @@ describe('frames', () => {
   });
 
   test('a request can be given up by whoever asked', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const stop = new AbortController();
     const request = client.request('ping', { channel: 'ahp-root://' }, { signal: stop.signal });
     await connection.expect('ping');
@@ -160,21 +160,21 @@ describe('frames', () => {
     const connection = await begin();
     const early = client.request('ping', { channel: 'ahp-root://' });
     const hasty = client.request('ping', { channel: 'ahp-root://' }, { timeoutMs: 1_000 });
-    world.pass(1_000);
+    environment.advance(1_000);
     await expect(hasty).rejects.toBeInstanceOf(DisconnectedError);
-    await connection.meet();
+    await connection.completeHandshake();
     connection.answer(await connection.expect('ping'), null);
     expect(await early).toBeNull();
   });
 
   test('requests of the host are answered by handlers, or politely refused', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     client.handle('resourceRead', ({ uri }) => ({ data: String(uri), encoding: 'utf-8' }));
     client.handle('resourceList', () => {
       throw new RpcError(-32009, 'That is private.');
     });
     const ask = async (id: number, method: string) => {
-      connection.say({ id, method, params: { channel: 'ahp-root://', uri: 'x' } });
+      connection.send({ id, method, params: { channel: 'ahp-root://', uri: 'x' } });
       const { result, error } = await connection.frames.next();
       return result ?? error;
     };
@@ -189,22 +189,22 @@ describe('frames', () => {
 
 describe('silence', () => {
   test('makes the client ask, and an answer calms it', async () => {
-    const connection = await met();
-    world.pass(15_000);
+    const connection = await connectClient();
+    environment.advance(15_000);
     connection.answer(await connection.expect('ping'), null);
     await settled();
-    world.pass(14_000);
+    environment.advance(14_000);
     expect(connection.frames.count).toBe(0);
     expect(client.connection.value.phase).toBe('ready');
   });
 
   test('is broken by anything that the host says', async () => {
-    const connection = await met();
-    world.pass(10_000);
+    const connection = await connectClient();
+    environment.advance(10_000);
     const heard = new Promise((resolve) => client.on('root/progress', resolve));
     connection.notify('root/progress', { progressToken: 'p', progress: 1 });
     await heard;
-    world.pass(10_000);
+    environment.advance(10_000);
     await settled();
     const request = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
     // Nothing was asked before this.
@@ -213,31 +213,31 @@ describe('silence', () => {
   });
 
   test('after the question ends the connection', async () => {
-    const connection = await met();
-    world.pass(15_000);
+    const connection = await connectClient();
+    environment.advance(15_000);
     await connection.expect('ping');
-    world.pass(10_000);
+    environment.advance(10_000);
     expect(await phase('waiting')).toMatchObject({ reason: 'The host does not answer.' });
     expect(await connection.closed).toBe(4003);
   });
 
   test('a page that wakes up asks at once, or connects at once', async () => {
-    const connection = await met();
-    world.wake();
+    const connection = await connectClient();
+    environment.wake();
     connection.answer(await connection.expect('ping'), null);
     connection.drop();
     await phase('waiting');
-    world.wake();
+    environment.wake();
     await (await server.connections.next()).expect('reconnect');
   });
 
   test('without a network it tries rarely, until there is one', async () => {
-    const connection = await met();
-    world.online = false;
+    const connection = await connectClient();
+    environment.isNetworkUp = false;
     connection.drop();
-    expect(await phase('waiting')).toMatchObject({ offline: true, until: world.now() + 30_000 });
-    world.online = true;
-    world.wake();
+    expect(await phase('waiting')).toMatchObject({ offline: true, until: environment.now() + 30_000 });
+    environment.isNetworkUp = true;
+    environment.wake();
     await (await server.connections.next()).expect('reconnect');
   });
 });
@@ -246,20 +246,20 @@ describe('coming back', () => {
   test('a meeting makes the next wait a short one again', async () => {
     const connection = await begin();
     await connection.expect('initialize');
-    const next = await returned(connection);
-    await next.meet();
+    const next = await reconnectedAs(connection);
+    await next.completeHandshake();
     await phase('ready');
     next.drop();
-    expect(await phase('waiting')).toMatchObject({ failures: 1, until: world.now() + 375 });
+    expect(await phase('waiting')).toMatchObject({ failures: 1, until: environment.now() + 375 });
   });
 
   test('a replay goes on where the client was, and does nothing twice', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const session = client.open('session', URI);
-    await connection.show(SESSION, 5);
-    connection.act(URI, 6, { type: 'session/titleChanged', title: 'six' });
+    await connection.answerSubscribe(SESSION, 5);
+    connection.sendAction(URI, 6, { type: 'session/titleChanged', title: 'six' });
     await until(session.view, ({ state }) => state?.title === 'six');
-    const next = await returned(connection);
+    const next = await reconnectedAs(connection);
     expect(session.view.value.status).toBe('disconnected');
     const wish = await next.expect('reconnect');
     expect(wish.params).toMatchObject({ clientId: 'c', lastSeenServerSeq: 6, subscriptions: ['ahp-root://', URI] });
@@ -274,12 +274,12 @@ describe('coming back', () => {
   });
 
   test('snapshots take the place of states, and what has none is gone', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const [kept, gone] = [client.open('session', URI), client.open('session', 'p:/2')];
-    await connection.show(SESSION, 5);
-    await connection.show(SESSION, 5);
+    await connection.answerSubscribe(SESSION, 5);
+    await connection.answerSubscribe(SESSION, 5);
     await until(gone.view, ({ status }) => status === 'live');
-    const next = await returned(connection);
+    const next = await reconnectedAs(connection);
     const wish = await next.expect('reconnect');
     const root = { resource: 'ahp-root://', state: { agents: [] }, fromSeq: 90 };
     const snapshots = [root, { resource: URI, state: { ...SESSION, title: 'new' }, fromSeq: 90 }];
@@ -291,44 +291,44 @@ describe('coming back', () => {
   });
 
   test('to a host that has forgotten the client, it introduces itself on the same connection', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const session = client.open('session', URI);
-    await connection.show(SESSION, 5);
+    await connection.answerSubscribe(SESSION, 5);
     await until(session.view, ({ status }) => status === 'live');
-    const next = await returned(connection);
-    next.fail(await next.expect('reconnect'), -32008, 'unknown client');
-    await next.meet(0);
-    await next.show({ ...SESSION, title: 'restored' }, 0);
+    const next = await reconnectedAs(connection);
+    next.answerError(await next.expect('reconnect'), -32008, 'unknown client');
+    await next.completeHandshake(0);
+    await next.answerSubscribe({ ...SESSION, title: 'restored' }, 0);
     await until(session.view, ({ state }) => state?.title === 'restored');
   });
 
   test('a wish without an answer is sent again with its number, once', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const session = client.open('session', URI);
-    await connection.show(SESSION, 5);
+    await connection.answerSubscribe(SESSION, 5);
     await until(session.view, ({ status }) => status === 'live');
     const action = { type: 'session/titleChanged', title: 'mine' } as const;
     const answer = session.dispatch(action);
     expect(session.view.value).toMatchObject({ pending: 1, state: { title: 'mine' } });
     expect((await connection.expect('dispatchAction')).params).toEqual({ channel: URI, clientSeq: 1, action });
-    const next = await returned(connection);
+    const next = await reconnectedAs(connection);
     next.answer(await next.expect('reconnect'), { type: 'replay', actions: [], missing: [] });
     expect((await next.expect('dispatchAction')).params).toEqual({ channel: URI, clientSeq: 1, action });
-    next.act(URI, 6, action, { origin: { clientId: 'c', clientSeq: 1 } });
+    next.sendAction(URI, 6, action, { origin: { clientId: 'c', clientSeq: 1 } });
     expect((await answer).serverSeq).toBe(6);
     expect(next.frames.count).toBe(0);
     expect(session.view.value.pending).toBe(0);
   });
 
   test('a wish whose echo is in the replay is not sent again', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const session = client.open('session', URI);
-    await connection.show(SESSION, 5);
+    await connection.answerSubscribe(SESSION, 5);
     await until(session.view, ({ status }) => status === 'live');
     const action = { type: 'session/titleChanged', title: 'mine' } as const;
     const answer = session.dispatch(action);
     await connection.expect('dispatchAction');
-    const next = await returned(connection);
+    const next = await reconnectedAs(connection);
     const echo = { channel: URI, serverSeq: 6, action, origin: { clientId: 'c', clientSeq: 1 } };
     next.answer(await next.expect('reconnect'), { type: 'replay', actions: [echo], missing: [] });
     await answer;
@@ -340,131 +340,134 @@ describe('coming back', () => {
 });
 
 test('a wish that is refused is undone, and the reason is told', async () => {
-  const connection = await met();
+  const connection = await connectClient();
   const session = client.open('session', URI);
-  await connection.show(SESSION, 5);
+  await connection.answerSubscribe(SESSION, 5);
   await until(session.view, ({ status }) => status === 'live');
   const told: string[] = [];
   client.onRejected((error) => told.push(error.message));
   const action = { type: 'session/titleChanged', title: '' } as const;
   const answer = session.dispatch(action);
   expect(session.view.value.state?.title).toBe('');
-  connection.act(URI, 6, action, { origin: { clientId: 'c', clientSeq: 1 }, rejectionReason: 'A title has a letter.' });
+  connection.sendAction(URI, 6, action, {
+    origin: { clientId: 'c', clientSeq: 1 },
+    rejectionReason: 'A title has a letter.',
+  });
   await expect(answer).rejects.toEqual(new RejectedError(URI, action, 'A title has a letter.'));
   expect(told).toEqual(['A title has a letter.']);
   expect(session.view.value).toMatchObject({ pending: 0, state: { title: 'old' } });
 });
 
 test('a channel is subscribed to once, and let go some time after the last one who holds it', async () => {
-  const connection = await met({ pingAfterMs: 60_000 });
+  const connection = await connectClient({ pingAfterMs: 60_000 });
   const [one, other] = [client.open('session', URI), client.open('session', URI)];
-  await connection.show(SESSION, 5);
+  await connection.answerSubscribe(SESSION, 5);
   await until(one.view, ({ status }) => status === 'live');
   one.close();
   one.close();
-  world.pass(10_000);
+  environment.advance(10_000);
   other.close();
-  world.pass(9_000);
+  environment.advance(9_000);
   const again = client.open('session', URI);
   expect(again.view.value.status).toBe('live');
   again.close();
-  world.pass(10_000);
+  environment.advance(10_000);
   expect((await connection.expect('unsubscribe')).params).toEqual({ channel: URI });
 });
 
 test('a channel with an open wish is kept until the answer', async () => {
-  const connection = await met();
+  const connection = await connectClient();
   const session = client.open('session', URI);
-  await connection.show(SESSION, 5);
+  await connection.answerSubscribe(SESSION, 5);
   await until(session.view, ({ status }) => status === 'live');
   const action = { type: 'session/titleChanged', title: 'last words' } as const;
   const answer = session.dispatch(action);
   session.close();
-  world.pass(10_000);
+  environment.advance(10_000);
   await connection.expect('dispatchAction');
-  connection.act(URI, 6, action, { origin: { clientId: 'c', clientSeq: 1 } });
+  connection.sendAction(URI, 6, action, { origin: { clientId: 'c', clientSeq: 1 } });
   await answer;
   await connection.expect('unsubscribe');
 });
 
 test('an unknown channel says so, and can be asked for again', async () => {
-  const connection = await met();
+  const connection = await connectClient();
   const session = client.open('session', URI);
-  connection.fail(await connection.expect('subscribe'), -32001, 'There is no such session.');
+  connection.answerError(await connection.expect('subscribe'), -32001, 'There is no such session.');
   const view = await until(session.view, ({ status }) => status === 'gone');
   expect(view.error?.message).toBe('There is no such session.');
   client.open('session', URI);
-  await connection.show(SESSION, 5);
+  await connection.answerSubscribe(SESSION, 5);
   await until(session.view, ({ status }) => status === 'live');
 });
 
 describe('a host that does not show a channel', () => {
   test('in time is asked again, later each time, and what was wished waits', async () => {
-    const connection = await met({ requestTimeoutMs: 5_000, pingAfterMs: 1_000_000 });
+    const connection = await connectClient({ requestTimeoutMs: 5_000, pingAfterMs: 1_000_000 });
     const session = client.open('session', URI);
     const answer = session.dispatch({ type: 'session/titleChanged', title: 'patience' });
     for (const wait of [375, 750]) {
       await connection.expect('subscribe');
-      world.pass(5_000);
+      environment.advance(5_000);
       const view = await until(session.view, ({ error }) => error !== undefined);
       expect(view).toMatchObject({ status: 'loading', pending: 1 });
       expect(view.error?.message).toBe('The host did not answer subscribe within 5 seconds.');
       await settled();
-      world.pass(wait - 1);
+      environment.advance(wait - 1);
       expect(connection.frames.count).toBe(0);
-      world.pass(1);
+      environment.advance(1);
     }
-    await connection.show(SESSION, 5);
+    await connection.answerSubscribe(SESSION, 5);
     const view = await until(session.view, ({ status }) => status === 'live');
     expect(view).toMatchObject({ state: { title: 'patience' }, pending: 1 });
     expect(view.error).toBeUndefined();
     const { params } = await connection.expect('dispatchAction');
-    connection.act(URI, 6, params.action, { origin: { clientId: 'c', clientSeq: params.clientSeq } });
+    connection.sendAction(URI, 6, params.action, { origin: { clientId: 'c', clientSeq: params.clientSeq } });
     await answer;
   });
 
   test('for a reason of its own is asked at once when a person wants it', async () => {
-    const connection = await met();
+    const connection = await connectClient();
     const session = client.open('session', URI);
-    connection.fail(await connection.expect('subscribe'), -32603, 'The disk is full.');
+    connection.answerError(await connection.expect('subscribe'), -32603, 'The disk is full.');
     const view = await until(session.view, ({ error }) => error !== undefined);
     expect([view.status, view.error?.message]).toEqual(['loading', 'The disk is full.']);
     client.retry();
     expect((await until(session.view, ({ error }) => error === undefined)).status).toBe('loading');
     await connection.expect('ping');
-    await connection.show(SESSION, 5);
+    await connection.answerSubscribe(SESSION, 5);
     await until(session.view, ({ status }) => status === 'live');
   });
 
   test('is not asked any more when nobody wants it, or there is another connection', async () => {
-    let connection = await met({ releaseDelayMs: 100 });
+    let connection = await connectClient({ releaseDelayMs: 100 });
     client.open('session', URI).close();
     const other = client.open('session', 'p:/2');
     for (let asked = 0; asked < 2; asked++)
-      connection.fail(await connection.expect('subscribe'), -32603, 'The disk is full.');
+      connection.answerError(await connection.expect('subscribe'), -32603, 'The disk is full.');
     await until(other.view, ({ error }) => error !== undefined);
-    world.pass(100);
+    environment.advance(100);
     await connection.expect('unsubscribe');
-    connection = await returned(connection);
+    connection = await reconnectedAs(connection);
     connection.answer(await connection.expect('reconnect'), { type: 'replay', actions: [], missing: [] });
-    expect((await connection.show(SESSION, 5)).params.channel).toBe('p:/2');
+    expect((await connection.answerSubscribe(SESSION, 5)).params.channel).toBe('p:/2');
     await until(other.view, ({ status }) => status === 'live');
-    world.pass(1_000);
+    environment.advance(1_000);
     expect(connection.frames.count).toBe(0);
   });
 });
 
 test('an action that cannot be followed makes the client ask for the state anew', async () => {
-  const connection = await met();
+  const connection = await connectClient();
   const session = client.open('session', URI);
   const chats = [{ resource: 'ahp-chat:/c', title: 'c', status: 1, modifiedAt: '2026' }];
-  await connection.show({ ...SESSION, chats }, 5);
+  await connection.answerSubscribe({ ...SESSION, chats }, 5);
   await until(session.view, ({ status }) => status === 'live');
   const action = { type: 'session/chatAdded' } as unknown as Action;
-  connection.act(URI, 6, action);
-  connection.act(URI, 7, { type: 'session/titleChanged', title: 'not for an old state' });
-  await connection.show({ ...SESSION, title: 'whole again' }, 7);
+  connection.sendAction(URI, 6, action);
+  connection.sendAction(URI, 7, { type: 'session/titleChanged', title: 'not for an old state' });
+  await connection.answerSubscribe({ ...SESSION, title: 'whole again' }, 7);
   await until(session.view, ({ state }) => state?.title === 'whole again');
-  connection.act(URI, 8, { type: 'session/titleChanged', title: 'goes on' });
+  connection.sendAction(URI, 8, { type: 'session/titleChanged', title: 'goes on' });
   await until(session.view, ({ state }) => state?.title === 'goes on');
 });

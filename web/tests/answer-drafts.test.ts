@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Answer, ChatInputRequest, Question } from '../src/ahp/index.ts';
-import { NOTHING } from '../src/tools/question-answers.ts';
-import { Drafts } from '../src/tools/questions/answer-drafts.svelte.ts';
+import { EMPTY_ENTRY } from '../src/tools/question-answers.ts';
+import { AnswerDrafts } from '../src/tools/questions/answer-drafts.svelte.ts';
 
 const question: Question = { kind: 'text', id: 'q', message: '?' };
 const choice: Question = { kind: 'single-select', id: 'c', message: '?', options: [], allowFreeformInput: true };
@@ -10,39 +10,39 @@ const theirs: Answer = { state: 'draft', value: { kind: 'text', value: 'theirs' 
 const settled = () => new Promise((resolve) => setTimeout(resolve));
 
 test("what the host has taken is the host's, and then the others' changes are seen", async () => {
-  const drafts = new Drafts();
+  const drafts = new AnswerDrafts();
   const told: unknown[] = [];
-  drafts.set(question, { ...NOTHING, text: 'mine' }, async (answer) => told.push(answer) > 0);
+  drafts.set(question, { ...EMPTY_ENTRY, text: 'mine' }, async (answer) => told.push(answer) > 0);
   expect(drafts.entry({ ...request, answers: { q: theirs } }, question).text).toBe('mine');
   await settled();
   expect(told).toEqual([{ state: 'draft', value: { kind: 'text', value: 'mine' } }]);
   expect(drafts.entry({ ...request, answers: { q: theirs } }, question).text).toBe('theirs');
-  expect(drafts.words).toBe('');
+  expect(drafts.unsavedText).toBe('');
 });
 
 test('what the host refuses stays with whoever typed it', async () => {
-  const drafts = new Drafts();
-  drafts.set(question, { ...NOTHING, text: 'mine' }, async () => false);
+  const drafts = new AnswerDrafts();
+  drafts.set(question, { ...EMPTY_ENTRY, text: 'mine' }, async () => false);
   await settled();
   expect(drafts.entry(request, question).text).toBe('mine');
-  expect(drafts.words).toBe('mine');
+  expect(drafts.unsavedText).toBe('mine');
   drafts.clear();
-  expect(drafts.words).toBe('');
+  expect(drafts.unsavedText).toBe('');
 });
 
 test("a space at the end is not taken from under somebody's fingers", async () => {
-  const drafts = new Drafts();
-  drafts.set(choice, { ...NOTHING, text: 'own ' }, async () => true);
+  const drafts = new AnswerDrafts();
+  drafts.set(choice, { ...EMPTY_ENTRY, text: 'own ' }, async () => true);
   await settled();
   expect(drafts.entry(request, choice).text).toBe('own ');
-  expect(drafts.words).toBe('');
+  expect(drafts.unsavedText).toBe('');
 });
 
 test('what is no answer yet is told to nobody', async () => {
-  const drafts = new Drafts();
+  const drafts = new AnswerDrafts();
   const number: Question = { kind: 'integer', id: 'n', message: '?' };
   let isTold = false;
-  drafts.set(number, { ...NOTHING, text: '2.x' }, async () => {
+  drafts.set(number, { ...EMPTY_ENTRY, text: '2.x' }, async () => {
     isTold = true;
     return true;
   });

@@ -1,19 +1,19 @@
 /** The arithmetic of the benchmark. */
 
 import { expect, test } from 'vitest';
-import { framesOf } from '../bench/frame-times.ts';
-import { percentile, table } from '../bench/report-table.ts';
+import { frameStats } from '../bench/frame-times.ts';
+import { formatTable, percentile } from '../bench/report-table.ts';
 
 test('pictures that were due and not drawn are counted', () => {
   const steady = Array.from({ length: 61 }, (_, at) => (at * 1_000) / 60);
-  expect(framesOf(steady)).toMatchObject({ dropped: 0 });
+  expect(frameStats(steady)).toMatchObject({ dropped: 0 });
   // Every other one is missing.
-  expect(framesOf(steady.filter((_, at) => at % 2 === 0)).dropped).toBeCloseTo(50);
+  expect(frameStats(steady.filter((_, at) => at % 2 === 0)).dropped).toBeCloseTo(50);
   // One pause of five pictures between 55 that came.
-  const paused = framesOf(steady.filter((_, at) => at < 20 || at >= 25));
+  const paused = frameStats(steady.filter((_, at) => at < 20 || at >= 25));
   expect(paused.dropped).toBeCloseTo((100 * 5) / 60);
   expect(paused.longest).toBeCloseTo(100);
-  expect(framesOf([])).toEqual({ dropped: 0, p99: 0, longest: 0 });
+  expect(frameStats([])).toEqual({ dropped: 0, p99: 0, longest: 0 });
 });
 
 test('a percentile is one of the values', () => {
@@ -26,7 +26,7 @@ test('numbers stand beside what they are compared with', () => {
     { what: 'opened', unit: 'ms', hostler: 30, beside: ['1 turn', 20] as const },
     { what: 'size', unit: 'kB', hostler: 60, target: 250 },
   ];
-  expect(table(rows)).toBe(
+  expect(formatTable(rows)).toBe(
     [
       'what    hostler   beside             ratio  target',
       'opened  30.00 ms  20.00 ms (1 turn)  1.50   -',

@@ -1,8 +1,8 @@
 /** What is remembered of cards, and for how long. */
 
 import { expect, test } from 'vitest';
-import { MOST, remember } from '../src/tools/bounded-map.ts';
-import { begun, elapsed } from '../src/tools/call-duration.ts';
+import { MAX_ENTRIES, setBounded } from '../src/tools/bounded-map.ts';
+import { elapsedMs, recordStart } from '../src/tools/call-duration.ts';
 
 test('the oldest goes when there is no room, and what may not go stays', () => {
   const map = new Map<string, string>([
@@ -10,16 +10,16 @@ test('the oldest goes when there is no room, and what may not go stays', () => {
     ['blank', ''],
   ]);
   const isBlank = (text: string) => text === '';
-  for (let at = 0; at < MOST - 1; at++) remember(map, `card ${at}`, 'more words', isBlank);
-  expect(map.size).toBe(MOST);
+  for (let at = 0; at < MAX_ENTRIES - 1; at++) setBounded(map, `card ${at}`, 'more words', isBlank);
+  expect(map.size).toBe(MAX_ENTRIES);
   expect([map.has('words'), map.has('blank')]).toEqual([true, false]);
   // Words are kept beyond the bound, too, and what was just noted is never what goes.
-  remember(map, 'last', '', isBlank);
-  expect([map.size, map.get('last')]).toEqual([MOST + 1, '']);
+  setBounded(map, 'last', '', isBlank);
+  expect([map.size, map.get('last')]).toEqual([MAX_ENTRIES + 1, '']);
 });
 
 test('a tab that has seen many calls does not know the first one any more', () => {
-  for (let at = 0; at <= MOST; at++) begun(`call ${at}`, at);
-  expect(elapsed('call 0', 1_000)).toBeUndefined();
-  expect(elapsed('call 1', 1_000)).toBe(999);
+  for (let at = 0; at <= MAX_ENTRIES; at++) recordStart(`call ${at}`, at);
+  expect(elapsedMs('call 0', 1_000)).toBeUndefined();
+  expect(elapsedMs('call 1', 1_000)).toBe(999);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isColoured, kindOf, languageOf } from '../src/markdown/code-tokens.ts';
+import { canHighlight, detectLanguage, tokenKind } from '../src/markdown/code-tokens.ts';
 import { highlight } from '../src/markdown/highlight.ts';
 
 test('runs are the code, in colours', () => {
@@ -46,17 +46,17 @@ test('languages that people write behind a fence are known', () => {
 });
 
 test('a language is the first word, or what a file is called', () => {
-  expect(languageOf('rust,ignore')).toBe('rust');
-  expect(languageOf('TS title="a.ts"')).toBe('ts');
-  expect(languageOf('src/app/Page.SVELTE')).toBe('svelte');
-  expect(languageOf('/a/Dockerfile')).toBe('dockerfile');
-  expect(languageOf('{.python}')).toBe('');
-  expect(languageOf('')).toBe('');
+  expect(detectLanguage('rust,ignore')).toBe('rust');
+  expect(detectLanguage('TS title="a.ts"')).toBe('ts');
+  expect(detectLanguage('src/app/Page.SVELTE')).toBe('svelte');
+  expect(detectLanguage('/a/Dockerfile')).toBe('dockerfile');
+  expect(detectLanguage('{.python}')).toBe('');
+  expect(detectLanguage('')).toBe('');
 });
 
 test('what has no language, or is too long, has no colours', () => {
-  expect(isColoured('a', '')).toBe(false);
-  expect(isColoured('a', 'rust')).toBe(true);
-  expect(isColoured('a'.repeat(100_001), 'rust')).toBe(false);
-  expect(kindOf(['hljs-constructor', 'hljs-__proto__'])).toBeUndefined();
+  expect(canHighlight('a', '')).toBe(false);
+  expect(canHighlight('a', 'rust')).toBe(true);
+  expect(canHighlight('a'.repeat(100_001), 'rust')).toBe(false);
+  expect(tokenKind(['hljs-constructor', 'hljs-__proto__'])).toBeUndefined();
 });

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest';
 import type { ConfigProperty, ConfigSchema } from '../src/ahp/index.ts';
-import { chosenValue, fieldsOf } from '../src/sessions/config-fields.ts';
-import { firstWords } from '../src/sessions/create-session.ts';
+import { configFields, parseValue } from '../src/sessions/config-fields.ts';
+import { firstMessage } from '../src/sessions/create-session.ts';
 
 function schema(properties: Record<string, Partial<ConfigProperty>>): ConfigSchema {
   const whole = Object.entries(properties).map(([name, property]) => [
@@ -16,7 +16,7 @@ function schema(properties: Record<string, Partial<ConfigProperty>>): ConfigSche
 const names = (fields: readonly { name: string }[]) => fields.map(({ name }) => name);
 
 test('model, permissions and effort come first; what says the same twice is asked once', () => {
-  const { main, more } = fieldsOf(
+  const { main, more } = configFields(
     schema({
       autoApprove: { enum: ['a', 'b'] },
       effort: { enum: ['low', 'high'] },
@@ -39,13 +39,13 @@ test('model, permissions and effort come first; what says the same twice is aske
 });
 
 test('a host without permission modes is asked for its mode', () => {
-  const { main, more } = fieldsOf(schema({ mode: { enum: ['a', 'b'] }, autoApprove: { enum: ['a', 'b'] } }), {});
+  const { main, more } = configFields(schema({ mode: { enum: ['a', 'b'] }, autoApprove: { enum: ['a', 'b'] } }), {});
   expect(names(main)).toEqual(['mode']);
   expect(names(more)).toEqual(['autoApprove']);
 });
 
 test('what cannot be chosen is not asked', () => {
-  const { main, more } = fieldsOf(
+  const { main, more } = configFields(
     schema({
       branch: { readOnly: true },
       isolation: { enum: ['folder'] },
@@ -61,20 +61,20 @@ test('what cannot be chosen is not asked', () => {
 });
 
 test('what is typed becomes what the schema wants, or nothing', () => {
-  const { more } = fieldsOf(
+  const { more } = configFields(
     schema({ limit: { type: 'number' }, level: { type: 'number', enum: [1, 2] }, note: {} }),
     {},
   );
   const [limit, level, note] = more;
   if (!limit || !level || !note) throw new Error('a field is missing');
-  expect(chosenValue(limit, ' 2.5 ')).toBe(2.5);
-  expect(chosenValue(limit, 'much')).toBeUndefined();
-  expect(chosenValue(level, '2')).toBe(2);
-  expect(chosenValue(note, '')).toBeUndefined();
-  expect(chosenValue(note, 'words')).toBe('words');
+  expect(parseValue(limit, ' 2.5 ')).toBe(2.5);
+  expect(parseValue(limit, 'much')).toBeUndefined();
+  expect(parseValue(level, '2')).toBe(2);
+  expect(parseValue(note, '')).toBeUndefined();
+  expect(parseValue(note, 'words')).toBe('words');
 });
 
 test('the first message names the model that was chosen', () => {
-  expect(firstWords('hello', { model: 'x', effort: 'low' })).toEqual({ text: 'hello', model: { id: 'x' } });
-  expect(firstWords('hello', {})).toEqual({ text: 'hello' });
+  expect(firstMessage('hello', { model: 'x', effort: 'low' })).toEqual({ text: 'hello', model: { id: 'x' } });
+  expect(firstMessage('hello', {})).toEqual({ text: 'hello' });
 });

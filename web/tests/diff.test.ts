@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Diff, diff, fold, type Line, MOST_LINES } from '../src/tools/diff/line-diff.ts';
-import { compare } from '../src/tools/diff/myers-diff.ts';
-import { marks } from '../src/tools/diff/word-diff.ts';
+import { type DiffLine, diffFiles, type FileDiff, foldUnchanged, MAX_DIFF_LINES } from '../src/tools/diff/line-diff.ts';
+import { diffSequences } from '../src/tools/diff/myers-diff.ts';
+import { diffWords } from '../src/tools/diff/word-diff.ts';
 
 /** Applies a diff to nothing but itself: one side of it. */
-function side({ lines, openEnd }: Diff, which: 'before' | 'after', ended: boolean): string {
+function side({ lines, missingFinalNewline }: FileDiff, which: 'before' | 'after', ended: boolean): string {
   const gone = which === 'before' ? 'added' : 'removed';
   const text = lines.filter(({ kind }) => kind !== gone).map((line) => line.text);
   if (text.length === 0) return '';
-  return text.join('\n') + ((openEnd === undefined ? ended : openEnd !== which) ? '\n' : '');
+  return text.join('\n') + ((missingFinalNewline === undefined ? ended : missingFinalNewline !== which) ? '\n' : '');
 }
 
 /** Few different lines, so that many are equal. */
@@ -17,13 +17,13 @@ const text = fc
   .array(fc.constantFrom('', 'a', 'b', 'c', 'a b', 'a c', '\r', 'long line with words'), { maxLength: 30 })
   .chain((lines) => fc.boolean().map((ended) => lines.join('\n') + (ended && lines.length > 0 ? '\n' : '')));
 
-function compared(before: string | undefined, after: string | undefined): Diff {
-  const result = diff(before, after);
+function compared(before: string | undefined, after: string | undefined): FileDiff {
+  const result = diffFiles(before, after);
   if (!result) throw new Error('too long');
   return result;
 }
 
-function shown(lines: readonly Line[]): string[] {
+function shown(lines: readonly DiffLine[]): string[] {
   return lines.map(({ kind, text: words }) => `${{ same: ' ', added: '+', removed: '-' }[kind]}${words}`);
 }
 
@@ -64,7 +64,7 @@ describe('a diff', () => {
     const sequence = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 12 });
     fc.assert(
       fc.property(sequence, sequence, (one, other) => {
-        const kept = compare(one, other).reduce(
+        const kept = diffSequences(one, other).reduce(
           (sum, { kind, before }) => sum + (kind === 'same' ? before[1] - before[0] : 0),
           0,
         );
@@ -78,7 +78,7 @@ describe('a diff', () => {
     const sequence = fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 40 });
     fc.assert(
       fc.property(sequence, sequence, (one, other) => {
-        const made = compare(one, other, 3).flatMap(({ kind, before, after }) =>
+        const made = diffSequences(one, other, 3).flatMap(({ kind, before, after }) =>
           kind === 'same' ? one.slice(...before) : other.slice(...after),
         );
         expect(made).toEqual(other);
@@ -99,13 +99,13 @@ describe('a diff', () => {
 
   test('says when only the last line break has changed', () => {
     const result = compared('a\nb', 'a\nb\n');
-    expect(result.openEnd).toBe('before');
+    expect(result.missingFinalNewline).toBe('before');
     expect(shown(result.lines)).toEqual([' a', '-b', '+b']);
   });
 
   test('refuses what is too long, and manages what is merely long', () => {
     const long = (word: string) => Array.from({ length: 20_000 }, (_, at) => `${word} ${at}`).join('\n');
-    expect(diff('\n'.repeat(MOST_LINES), '\n')).toBeUndefined();
+    expect(diffFiles('\n'.repeat(MAX_DIFF_LINES), '\n')).toBeUndefined();
     const began = performance.now();
     expect(compared(long('before'), long('after'))).toMatchObject({ added: 20_000, removed: 20_000 });
     expect(performance.now() - began).toBeLessThan(5_000);
@@ -113,12 +113,12 @@ describe('a diff', () => {
 });
 
 describe('folding', () => {
-  const lines = (count: number): Line[] =>
+  const lines = (count: number): DiffLine[] =>
     Array.from({ length: count }, (_, at) => ({ kind: 'same', before: at + 1, after: at + 1, text: `${at}` }));
-  const change: Line = { kind: 'added', after: 1, text: 'new' };
+  const change: DiffLine = { kind: 'added', after: 1, text: 'new' };
 
   test('keeps three lines around a change', () => {
-    const rows = fold([...lines(20), change, ...lines(20)]);
+    const rows = foldUnchanged([...lines(20), change, ...lines(20)]);
     expect(rows.map((row) => (row.kind === 'fold' ? row.lines.length : row.kind))).toEqual([
       17,
       'same',
@@ -136,19 +136,19 @@ describe('folding', () => {
     fc.assert(
       fc.property(text, text, (before, after) => {
         const { lines: all } = compared(before, after);
-        expect(fold(all).flatMap((row) => (row.kind === 'fold' ? row.lines : [row]))).toEqual(all);
+        expect(foldUnchanged(all).flatMap((row) => (row.kind === 'fold' ? row.lines : [row]))).toEqual(all);
       }),
     );
   });
 
   test('does not fold what is as short as the fold itself', () => {
-    expect(fold([change, ...lines(8), change]).some(({ kind }) => kind === 'fold')).toBe(false);
+    expect(foldUnchanged([change, ...lines(8), change]).some(({ kind }) => kind === 'fold')).toBe(false);
   });
 });
 
 describe('marks in a line', () => {
   const changed = (before: string, after: string) =>
-    marks(before, after)?.map((pieces) => pieces.filter((piece) => piece.changed).map((piece) => piece.text));
+    diffWords(before, after)?.map((pieces) => pieces.filter((piece) => piece.isChanged).map((piece) => piece.text));
 
   test('name the words that differ', () => {
     expect(changed('const a = one(b);', 'const a = two(b);')).toEqual([['one'], ['two']]);
@@ -163,7 +163,7 @@ describe('marks in a line', () => {
   test('leave the lines as they are', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (before, after) => {
-        const both = marks(before, after);
+        const both = diffWords(before, after);
         if (!both) return;
         expect(both.map((pieces) => pieces.map((piece) => piece.text).join(''))).toEqual([before, after]);
       }),

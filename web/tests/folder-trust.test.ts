@@ -3,8 +3,8 @@
 import { expect, test } from 'vitest';
 import type { ChatInputRequest, ConfigurationItem, TrustReport } from '../src/ahp/index.ts';
 import { readFolderTrust } from '../src/chat/host-metadata.ts';
-import { isTrust } from '../src/tools/question-answers.ts';
-import { decisionOf, groupsOf, isRestricted, sentenceOf } from '../src/trust/folder-trust.ts';
+import { isTrustRequest } from '../src/tools/question-answers.ts';
+import { decisionLabel, groupTrustItems, isRestricted, trustSummary } from '../src/trust/folder-trust.ts';
 
 function item(kind: string, name: string, more: Partial<ConfigurationItem> = {}): ConfigurationItem {
   return { kind, name, source: '.claude/settings.json', hash: name, ...more };
@@ -15,7 +15,7 @@ function report(state: string, items: readonly ConfigurationItem[], more: Partia
 }
 
 test('what a folder brings is grouped by kind, and unknown kinds are shown too', () => {
-  const groups = groupsOf(
+  const groups = groupTrustItems(
     report('undecided', [
       item('hook', 'Stop: ./a', { blocked: 'Not supported.' }),
       item('environment', 'A=1'),
@@ -39,7 +39,7 @@ test('a difference marks what is new, changed and gone', () => {
     ConfigurationItem,
   ];
   const difference = { added: [added], changed: [changed], removed: [removed] };
-  const [group] = groupsOf(report('changed', [same, added, changed], { difference }));
+  const [group] = groupTrustItems(report('changed', [same, added, changed], { difference }));
   expect(group?.items.map(({ name, change }) => [name, change])).toEqual([
     ['same', undefined],
     ['new', 'added'],
@@ -49,7 +49,7 @@ test('a difference marks what is new, changed and gone', () => {
 });
 
 test('nothing that a folder brings hides or turns the text around', () => {
-  const [group] = groupsOf(
+  const [group] = groupTrustItems(
     report('undecided', [item('hook\u202e', 'a\u202eb', { source: 'c\u200bd', blocked: 'e\u2066f' })]),
   );
   expect(group).toEqual({
@@ -62,16 +62,16 @@ test('only a folder that is trusted or brings nothing is not restricted', () => 
   for (const state of ['undecided', 'changed', 'restricted', 'refused', 'something new'])
     expect(isRestricted(state)).toBe(true);
   for (const state of ['trusted', 'empty']) expect(isRestricted(state)).toBe(false);
-  expect(sentenceOf(report('refused', [], { reason: 'settings.json is not JSON' }))).toContain(
+  expect(trustSummary(report('refused', [], { reason: 'settings.json is not JSON' }))).toContain(
     'settings.json is not JSON',
   );
-  expect(sentenceOf(report('trusted', [], { trustedBy: 'parent', inheritedFrom: '/src/app' }))).toBe(
+  expect(trustSummary(report('trusted', [], { trustedBy: 'parent', inheritedFrom: '/src/app' }))).toBe(
     'Trusted through /src/app.',
   );
-  expect(sentenceOf(report('something new', []))).toContain('ignored');
+  expect(trustSummary(report('something new', []))).toContain('ignored');
   const folder = { path: '/src/app/a', items: [] };
-  expect(decisionOf({ ...folder, decision: 'restrict' })).toBe('Not trusted');
-  expect(decisionOf({ ...folder, decision: 'trust', inheritedFrom: '/src/app' })).toBe('Trusted through /src/app');
+  expect(decisionLabel({ ...folder, decision: 'restrict' })).toBe('Not trusted');
+  expect(decisionLabel({ ...folder, decision: 'trust', inheritedFrom: '/src/app' })).toBe('Trusted through /src/app');
 });
 
 test('the host tells the trust of a session, or does not', () => {
@@ -88,8 +88,8 @@ test('the question about a folder is told from others', () => {
       { kind: 'single-select', id, message: 'Trust?', options: options.map((label) => ({ id: label, label })) },
     ],
   });
-  expect(isTrust(request('folder', 'trust', 'trust-subfolders', 'restrict'))).toBe(true);
-  expect(isTrust(request('folder', 'red', 'blue'))).toBe(false);
-  expect(isTrust(request('0', 'trust', 'restrict'))).toBe(false);
-  expect(isTrust({ id: 'r' })).toBe(false);
+  expect(isTrustRequest(request('folder', 'trust', 'trust-subfolders', 'restrict'))).toBe(true);
+  expect(isTrustRequest(request('folder', 'red', 'blue'))).toBe(false);
+  expect(isTrustRequest(request('0', 'trust', 'restrict'))).toBe(false);
+  expect(isTrustRequest({ id: 'r' })).toBe(false);
 });

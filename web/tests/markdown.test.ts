@@ -2,16 +2,17 @@
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decoded, filePath, opens } from '../src/markdown/entities-and-links.ts';
-import { Document } from '../src/markdown/incremental-document.ts';
-import { read } from '../src/markdown/parse.ts';
-import { split } from '../src/markdown/split-chunks.ts';
-import { mended } from '../src/markdown/streaming-repair.ts';
-import type { Block, Inline } from '../src/markdown/syntax-tree.ts';
+import { decodeEntities, linkedFilePath, safeLink } from '../src/markdown/entities-and-links.ts';
+import { IncrementalDocument } from '../src/markdown/incremental-document.ts';
+import { parseChunk } from '../src/markdown/parse.ts';
+import { splitChunks } from '../src/markdown/split-chunks.ts';
+import { closeUnfinished } from '../src/markdown/streaming-repair.ts';
+import type { MarkdownBlock, MarkdownInline } from '../src/markdown/syntax-tree.ts';
 
-const whole = (text: string): readonly Block[] => new Document().update(text, false).flatMap(({ blocks }) => blocks);
-const text = (value: string): Inline => ({ type: 'text', text: value });
-const paragraph = (...children: Inline[]): Block => ({ type: 'paragraph', children });
+const whole = (text: string): readonly MarkdownBlock[] =>
+  new IncrementalDocument().update(text, false).flatMap(({ blocks }) => blocks);
+const text = (value: string): MarkdownInline => ({ type: 'text', text: value });
+const paragraph = (...children: MarkdownInline[]): MarkdownBlock => ({ type: 'paragraph', children });
 
 /** All links and all words of a tree. */
 function seen(nodes: readonly unknown[]): { hrefs: string[]; words: string } {
@@ -53,7 +54,7 @@ describe('reading', () => {
   });
 
   test('lists in lists, tasks and numbers', () => {
-    const line = (value: string): Block => ({ type: 'line', children: [text(value)] });
+    const line = (value: string): MarkdownBlock => ({ type: 'line', children: [text(value)] });
     expect(whole('3. x\n4. y\n   - [x] done\n   - [ ] open')).toEqual([
       {
         type: 'list',
@@ -134,15 +135,15 @@ describe('reading', () => {
   });
 
   test('entities become characters, but for those that nobody knows', () => {
-    expect(decoded('&amp;lt; &#65;&#x1F40E; &nope; &#0; &#xD800;')).toBe('&lt; A🐎 &nope; \ufffd \ufffd');
-    expect(opens('java\nscript:alert(1)')).toBeUndefined();
-    expect(filePath('mailto:a')).toBeUndefined();
-    expect(filePath('%E0%A4%A')).toBe('%E0%A4%A');
+    expect(decodeEntities('&amp;lt; &#65;&#x1F40E; &nope; &#0; &#xD800;')).toBe('&lt; A🐎 &nope; \ufffd \ufffd');
+    expect(safeLink('java\nscript:alert(1)')).toBeUndefined();
+    expect(linkedFilePath('mailto:a')).toBeUndefined();
+    expect(linkedFilePath('%E0%A4%A')).toBe('%E0%A4%A');
   });
 });
 
 test('headings are told without gaps, however they look', () => {
-  const document = new Document();
+  const document = new IncrementalDocument();
   document.update('### a\n\n# b', true);
   const blocks = document
     .update('### a\n\n# b\n\n#### c\n##### d\n\n## e\n\n> # f', false)
@@ -153,7 +154,7 @@ test('headings are told without gaps, however they look', () => {
 
 describe('growing', () => {
   test('what is closed is not read again', () => {
-    const document = new Document();
+    const document = new IncrementalDocument();
     const before = document.update('one\n\n```js\nlet a;\n```\n\n- x\n\n- y', true);
     const after = document.update('one\n\n```js\nlet a;\n```\n\n- x\n\n- y\n\nlast', true);
     expect(before).toHaveLength(3);
@@ -164,7 +165,7 @@ describe('growing', () => {
   });
 
   test('another text begins anew', () => {
-    const document = new Document();
+    const document = new IncrementalDocument();
     document.update('one\n\ntwo', true);
     expect(document.update('three', false)).toEqual([{ key: 0, blocks: [paragraph(text('three'))] }]);
     expect(document.update('', false)).toEqual([]);
@@ -177,7 +178,7 @@ describe('growing', () => {
       '- a\n  - b\n\n    c\n\n-  d\n\n      code\n\nx [l][r]\n\n[r]: https://a.b',
     ];
     for (const sample of samples) {
-      const document = new Document();
+      const document = new IncrementalDocument();
       for (let end = 1; end <= sample.length; end += 1) document.update(sample.slice(0, end), true);
       expect(document.update(sample, false).flatMap(({ blocks }) => blocks)).toEqual(whole(sample));
     }
@@ -203,7 +204,7 @@ describe('growing', () => {
     fc.assert(
       fc.property(fc.array(line, { maxLength: 14 }), fc.array(fc.nat(60), { maxLength: 6 }), (lines, cuts) => {
         const source = lines.join('\n');
-        const document = new Document();
+        const document = new IncrementalDocument();
         for (const cut of [...cuts].sort((a, b) => a - b)) document.update(source.slice(0, cut), true);
         const words = seen(document.update(source, false)).words.replace(/\s/g, '');
         expect(words).toBe(seen(whole(source)).words.replace(/\s/g, ''));
@@ -213,14 +214,14 @@ describe('growing', () => {
   });
 
   test('unfinished tables, headings and words look as they will', () => {
-    expect(mended('| a | b |')).toBe('| a | b |\n|---|---|');
-    expect(mended('| a | b |\n|--')).toBe('| a | b |\n|---|---|');
-    expect(mended('| a | b |\n|---|---|\n| 1')).toBe('| a | b |\n|---|---|\n| 1');
-    expect(mended('title\n--')).toBe('title');
-    expect(mended('some **bold wor')).toBe('some **bold wor**');
-    expect(mended('some `cod')).toBe('some `cod`');
-    expect(mended('- **a** and **b')).toBe('- **a** and **b**');
-    expect(mended('2 ** 3 is eight')).toBe('2 ** 3 is eight');
+    expect(closeUnfinished('| a | b |')).toBe('| a | b |\n|---|---|');
+    expect(closeUnfinished('| a | b |\n|--')).toBe('| a | b |\n|---|---|');
+    expect(closeUnfinished('| a | b |\n|---|---|\n| 1')).toBe('| a | b |\n|---|---|\n| 1');
+    expect(closeUnfinished('title\n--')).toBe('title');
+    expect(closeUnfinished('some **bold wor')).toBe('some **bold wor**');
+    expect(closeUnfinished('some `cod')).toBe('some `cod`');
+    expect(closeUnfinished('- **a** and **b')).toBe('- **a** and **b**');
+    expect(closeUnfinished('2 ** 3 is eight')).toBe('2 ** 3 is eight');
   });
 });
 
@@ -316,8 +317,8 @@ describe('hostile texts', () => {
     fc.assert(
       fc.property(fc.oneof(source, fc.string({ maxLength: 300 })), (value) => {
         reads(value);
-        read({ at: 0, text: mended(value) });
-        expect(split(value).every(({ text: piece }) => piece.length > 0)).toBe(true);
+        parseChunk({ offset: 0, text: closeUnfinished(value) });
+        expect(splitChunks(value).every(({ text: piece }) => piece.length > 0)).toBe(true);
       }),
       { numRuns: 1_500 },
     );
@@ -328,8 +329,8 @@ describe('hostile texts', () => {
       fc.property(
         fc.array(fc.constantFrom('```', '\n', 'a', ' ', '- ', '~~~', '1.', '> ')).map((all) => all.join('')),
         (value) => {
-          const pieces = split(value);
-          for (const { at, text: piece } of pieces) expect(value.slice(at, at + piece.length)).toBe(piece);
+          const pieces = splitChunks(value);
+          for (const { offset, text: piece } of pieces) expect(value.slice(offset, offset + piece.length)).toBe(piece);
           expect(
             pieces
               .map(({ text: piece }) => piece)

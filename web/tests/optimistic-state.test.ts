@@ -6,7 +6,7 @@ import { Client } from '../src/ahp/client.ts';
 import { RejectedError, UnconfirmedError } from '../src/ahp/errors.ts';
 import { reduceSession } from '../src/ahp/reducers/index.ts';
 import type { Action } from '../src/ahp/types/index.ts';
-import { settled, World } from './support/fake-environment.ts';
+import { FakeEnvironment, settled } from './support/fake-environment.ts';
 import { ModelHost, SESSION } from './support/model-host.ts';
 
 /** Actions whose order and number can be seen in the state. */
@@ -44,22 +44,22 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ step: fc.constant('rejects' as const), rejects: fc.boolean() }) },
 );
 
-class Life {
+class Simulation {
   readonly host = new ModelHost();
-  readonly world = new World(() => this.host.connect());
+  readonly world = new FakeEnvironment(() => this.host.connect());
   readonly client = new Client({ url: () => 'memory:', environment: this.world, clientId: 'c' });
   readonly session = this.client.open('session', SESSION);
   /** What became of each wish. */
-  readonly fates = new Map<number, 'taken' | 'rejected' | 'lost' | 'waits'>();
-  #wishes = 0;
+  readonly outcomes = new Map<number, 'taken' | 'rejected' | 'lost' | 'waits'>();
+  #dispatched = 0;
 
   async play(next: Step): Promise<void> {
     switch (next.step) {
       case 'wish':
-        this.#wish(next.action);
+        this.#dispatch(next.action);
         break;
       case 'happen':
-        this.host.happen(next.action);
+        this.host.applyHostAction(next.action);
         break;
       case 'read':
         for (let time = 0; time < next.times; time++) this.host.read();
@@ -69,43 +69,43 @@ class Life {
         break;
       case 'cut':
         this.host.replays = next.replays;
-        this.host.forgets = next.forgets;
+        this.host.forgetsClients = next.forgets;
         this.host.cable?.cut();
         break;
       case 'return':
-        if (this.client.connection.value.phase === 'waiting') this.world.next();
+        if (this.client.connection.value.phase === 'waiting') this.world.nextTimer();
         break;
       case 'rejects':
-        this.host.rejects = next.rejects;
+        this.host.rejectsActions = next.rejects;
         break;
     }
     await settled();
   }
 
   /** Nothing is lost any more, until nothing is left to be said. */
-  async rest(): Promise<void> {
+  async settle(): Promise<void> {
     for (let quiet = 0; quiet < 3; ) {
       const moved = this.host.read() || (this.host.cable?.deliver() ?? false);
       await settled();
       if (moved) quiet = 0;
       else quiet += 1;
       if (!moved && this.client.connection.value.phase === 'waiting') {
-        this.world.next();
+        this.world.nextTimer();
         quiet = 0;
       }
     }
   }
 
-  #wish(wished: Action): void {
-    this.#wishes += 1;
-    const number = this.#wishes;
-    this.fates.set(number, 'waits');
+  #dispatch(wished: Action): void {
+    this.#dispatched += 1;
+    const number = this.#dispatched;
+    this.outcomes.set(number, 'waits');
     this.session.dispatch(wished).then(
-      () => this.fates.set(number, 'taken'),
+      () => this.outcomes.set(number, 'taken'),
       (error) => {
         // Whoever is stopped with open wishes says so too; a life that ends well has none.
         const fate = error instanceof RejectedError ? 'rejected' : error instanceof UnconfirmedError ? 'lost' : 'waits';
-        this.fates.set(number, fate);
+        this.outcomes.set(number, fate);
       },
     );
   }
@@ -125,19 +125,19 @@ const examples: [Step[]][] = [
 test('whatever is lost on the way, the client agrees with the host and every wish has one effect', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
-      const life = new Life();
+      const life = new Simulation();
       life.client.start();
       await settled();
       for (const next of steps) await life.play(next);
-      await life.rest();
+      await life.settle();
       const { state, pending, status } = life.session.view.value;
       expect({ status, pending, state }).toEqual({ status: 'live', pending: 0, state: life.host.state });
-      for (const [number, fate] of life.fates) {
+      for (const [number, fate] of life.outcomes) {
         const effects = life.host.effects.get(`c ${number}`) ?? 0;
         if (fate === 'lost') expect(effects).toBeLessThanOrEqual(1);
         else expect([number, fate, effects]).toEqual([number, fate, fate === 'taken' ? 1 : 0]);
       }
-      expect([...life.fates.values()]).not.toContain('waits');
+      expect([...life.outcomes.values()]).not.toContain('waits');
       const order = life.host.log.flatMap(({ origin }) => origin?.clientSeq ?? []);
       expect(order).toEqual(order.toSorted((one, other) => one - other));
       life.client.stop();
@@ -152,9 +152,9 @@ test('what is shown is the confirmed state with all open wishes granted, in orde
       fc.array(action, { maxLength: 8, size: 'max' }),
       fc.array(action, { maxLength: 8, size: 'max' }),
       async (wishes, events) => {
-        const life = new Life();
+        const life = new Simulation();
         life.client.start();
-        await life.rest();
+        await life.settle();
         for (const wish of wishes) await life.play({ step: 'wish', action: wish });
         for (const event of events) await life.play({ step: 'happen', action: event });
         // The host has read none of the wishes; the client has heard of all events.

@@ -1,17 +1,22 @@
 import { describe, expect, test } from 'vitest';
 import type { ChatInputRequest, ConfirmationOption, Question } from '../src/ahp/index.ts';
-import { choicesOf, complaintAbout, editedVerdict, verdictOf } from '../src/tools/confirmation-options.ts';
 import {
-  answerOf,
-  chosen,
-  complaint,
-  type Entry,
-  entryOf,
-  isPlan,
-  NOTHING,
-  submission,
-  worded,
-  wordsOf,
+  confirmationChoices,
+  editedInputDecision,
+  optionDecision,
+  validateJsonObject,
+} from '../src/tools/confirmation-options.ts';
+import {
+  answerSummary,
+  answerToEntry,
+  buildAnswers,
+  EMPTY_ENTRY,
+  entryToAnswer,
+  isPlanRequest,
+  type QuestionEntry,
+  setFreeformText,
+  toggleOption,
+  validateEntry,
 } from '../src/tools/question-answers.ts';
 
 const options = [
@@ -22,38 +27,40 @@ const one: Question = { kind: 'single-select', id: 'one', message: '?', options,
 const many: Question = { kind: 'multi-select', id: 'many', message: '?', options, min: 1, max: 2 };
 const words: Question = { kind: 'text', id: 'words', message: '?' };
 const whole: Question = { kind: 'integer', id: 'whole', message: '?', min: 1, max: 9 };
-const typed = (text: string): Entry => ({ ...NOTHING, text });
+const typed = (text: string): QuestionEntry => ({ ...EMPTY_ENTRY, text });
 
 describe('an answer', () => {
   test('survives the way to the host and back', () => {
-    const cases: [Question, Entry][] = [
-      [one, { chosen: ['a'], text: '' }],
-      [one, { chosen: [], text: 'neither' }],
-      [many, { chosen: ['b', 'a'], text: 'and more' }],
+    const cases: [Question, QuestionEntry][] = [
+      [one, { selectedIds: ['a'], text: '' }],
+      [one, { selectedIds: [], text: 'neither' }],
+      [many, { selectedIds: ['b', 'a'], text: 'and more' }],
       [words, typed('hello')],
       [whole, typed('7')],
       [
         { kind: 'boolean', id: 'yes', message: '?' },
-        { ...NOTHING, yes: false },
+        { ...EMPTY_ENTRY, booleanValue: false },
       ],
-      [words, { ...NOTHING, isSkipped: true }],
+      [words, { ...EMPTY_ENTRY, isSkipped: true }],
     ];
     for (const [question, entry] of cases)
-      expect(entryOf(question, answerOf(question, entry, 'draft')), question.id).toEqual(entry);
+      expect(answerToEntry(question, entryToAnswer(question, entry, 'draft')), question.id).toEqual(entry);
   });
 
   test('that says nothing is none', () => {
     for (const question of [one, many, words, whole]) {
-      expect(answerOf(question, NOTHING, 'draft')).toBeUndefined();
-      expect(complaint(question, NOTHING)).toBeUndefined();
-      expect(complaint({ ...question, required: true }, NOTHING)).toBe('This has to be answered.');
+      expect(entryToAnswer(question, EMPTY_ENTRY, 'draft')).toBeUndefined();
+      expect(validateEntry(question, EMPTY_ENTRY)).toBeUndefined();
+      expect(validateEntry({ ...question, required: true }, EMPTY_ENTRY)).toBe('This has to be answered.');
     }
   });
 
   test('begins with what the question proposes', () => {
-    expect(entryOf({ ...words, defaultValue: 'main' }, undefined).text).toBe('main');
-    expect(entryOf({ kind: 'boolean', id: 'x', message: '?', defaultValue: true }, undefined).yes).toBe(true);
-    expect(entryOf({ ...whole, defaultValue: 0 }, undefined).text).toBe('0');
+    expect(answerToEntry({ ...words, defaultValue: 'main' }, undefined).text).toBe('main');
+    expect(answerToEntry({ kind: 'boolean', id: 'x', message: '?', defaultValue: true }, undefined).booleanValue).toBe(
+      true,
+    );
+    expect(answerToEntry({ ...whole, defaultValue: 0 }, undefined).text).toBe('0');
   });
 
   test('is measured', () => {
@@ -75,37 +82,42 @@ describe('an answer', () => {
       [{ ...whole, kind: 'number' }, '2,5', undefined],
       [{ ...whole, kind: 'number' }, 'x', 'This is not a number.'],
     ];
-    for (const [question, text, expected] of cases) expect(complaint(question, typed(text)), text).toBe(expected);
-    expect(complaint(many, { chosen: ['a', 'b'], text: 'c' })).toBe('Choose at most 2.');
-    expect(complaint(many, { chosen: ['a'], text: '' })).toBeUndefined();
+    for (const [question, text, expected] of cases) expect(validateEntry(question, typed(text)), text).toBe(expected);
+    expect(validateEntry(many, { selectedIds: ['a', 'b'], text: 'c' })).toBe('Choose at most 2.');
+    expect(validateEntry(many, { selectedIds: ['a'], text: '' })).toBeUndefined();
   });
 
   test('to a question with one answer is an option or own words, never both', () => {
-    const picked = chosen(one, typed('mine'), 'a');
-    expect(picked).toEqual({ chosen: ['a'], text: '' });
-    expect(worded(one, picked, 'mine')).toEqual({ chosen: [], text: 'mine' });
-    expect(worded(many, { chosen: ['a'], text: '' }, 'mine')).toEqual({ chosen: ['a'], text: 'mine' });
-    expect(chosen(many, { chosen: ['a', 'b'], text: '' }, 'a').chosen).toEqual(['b']);
+    const picked = toggleOption(one, typed('mine'), 'a');
+    expect(picked).toEqual({ selectedIds: ['a'], text: '' });
+    expect(setFreeformText(one, picked, 'mine')).toEqual({ selectedIds: [], text: 'mine' });
+    expect(setFreeformText(many, { selectedIds: ['a'], text: '' }, 'mine')).toEqual({
+      selectedIds: ['a'],
+      text: 'mine',
+    });
+    expect(toggleOption(many, { selectedIds: ['a', 'b'], text: '' }, 'a').selectedIds).toEqual(['b']);
   });
 
   test('that was skipped is none until somebody says something', () => {
-    const skipped: Entry = { ...NOTHING, isSkipped: true };
-    expect(complaint(one, skipped)).toBeUndefined();
-    expect(complaint({ ...one, required: true }, skipped)).toBe('This has to be answered.');
-    expect(chosen(one, skipped, 'b')).toEqual({ chosen: ['b'], text: '' });
+    const skipped: QuestionEntry = { ...EMPTY_ENTRY, isSkipped: true };
+    expect(validateEntry(one, skipped)).toBeUndefined();
+    expect(validateEntry({ ...one, required: true }, skipped)).toBe('This has to be answered.');
+    expect(toggleOption(one, skipped, 'b')).toEqual({ selectedIds: ['b'], text: '' });
   });
 
   test('reads as words', () => {
-    expect(wordsOf(many, answerOf(many, { chosen: ['b'], text: 'jam' }, 'submitted'))).toBe('Bread, jam');
-    expect(wordsOf(one, { state: 'submitted', value: { kind: 'selected', value: 'gone' } })).toBe('gone');
-    expect(wordsOf(one, undefined)).toBe('Not answered');
-    expect(wordsOf({ ...words, defaultValue: 'main' }, undefined)).toBe('Not answered');
+    expect(answerSummary(many, entryToAnswer(many, { selectedIds: ['b'], text: 'jam' }, 'submitted'))).toBe(
+      'Bread, jam',
+    );
+    expect(answerSummary(one, { state: 'submitted', value: { kind: 'selected', value: 'gone' } })).toBe('gone');
+    expect(answerSummary(one, undefined)).toBe('Not answered');
+    expect(answerSummary({ ...words, defaultValue: 'main' }, undefined)).toBe('Not answered');
   });
 });
 
 test('what is submitted has a word about every question', () => {
   const request: ChatInputRequest = { id: 'r', questions: [one, words] };
-  const answers = submission(request, ({ id }) => (id === 'one' ? { chosen: ['a'], text: '' } : NOTHING));
+  const answers = buildAnswers(request, ({ id }) => (id === 'one' ? { selectedIds: ['a'], text: '' } : EMPTY_ENTRY));
   expect(answers).toEqual({
     one: { state: 'submitted', value: { kind: 'selected', value: 'a' } },
     words: { state: 'skipped' },
@@ -114,9 +126,9 @@ test('what is submitted has a word about every question', () => {
 
 test('a plan is known by its question', () => {
   const plan: Question = { ...one, id: 'plan', options: [...options, { id: 'revise', label: 'Keep planning' }] };
-  expect(isPlan({ id: 'r', message: '# Plan', questions: [plan] })).toBe(true);
-  expect(isPlan({ id: 'r', message: 'hello', questions: [one] })).toBe(false);
-  expect(isPlan({ id: 'r' })).toBe(false);
+  expect(isPlanRequest({ id: 'r', message: '# Plan', questions: [plan] })).toBe(true);
+  expect(isPlanRequest({ id: 'r', message: 'hello', questions: [one] })).toBe(false);
+  expect(isPlanRequest({ id: 'r' })).toBe(false);
 });
 
 describe('what can be answered to a call', () => {
@@ -135,22 +147,22 @@ describe('what can be answered to a call', () => {
   ];
 
   test('is what the host offers, in its groups', () => {
-    const { approve, deny, tell, others } = choicesOf({ options: offered });
-    expect([approve.id, deny.id, tell.id]).toEqual(['allow-once', 'deny', 'deny-tell']);
+    const { approve, deny, denyWithMessage, others } = confirmationChoices({ options: offered });
+    expect([approve.id, deny.id, denyWithMessage.id]).toEqual(['allow-once', 'deny', 'deny-tell']);
     expect(others.map(({ id }) => id)).toEqual(['allow-session', 'allow-always-1']);
   });
 
   test('is yes and no where the host offers nothing', () => {
-    const { approve, deny, tell, others } = choicesOf({});
+    const { approve, deny, denyWithMessage, others } = confirmationChoices({});
     expect([approve.label, deny.label, others]).toEqual(['Allow', 'Deny', []]);
-    expect(verdictOf(approve)).toEqual({ approved: true });
-    expect(verdictOf(tell, ' no ')).toEqual({ approved: false, reason: 'denied', reasonMessage: 'no' });
+    expect(optionDecision(approve)).toEqual({ approved: true });
+    expect(optionDecision(denyWithMessage, ' no ')).toEqual({ approved: false, reason: 'denied', reasonMessage: 'no' });
   });
 
   test('names the option, the words and the changed input', () => {
-    const { approve, deny } = choicesOf({ options: offered });
-    expect(verdictOf(deny)).toEqual({ approved: false, reason: 'denied', selectedOptionId: 'deny' });
-    expect(editedVerdict(approve, '{}')).toEqual({
+    const { approve, deny } = confirmationChoices({ options: offered });
+    expect(optionDecision(deny)).toEqual({ approved: false, reason: 'denied', selectedOptionId: 'deny' });
+    expect(editedInputDecision(approve, '{}')).toEqual({
       approved: true,
       selectedOptionId: 'allow-once',
       editedToolInput: '{}',
@@ -158,8 +170,8 @@ describe('what can be answered to a call', () => {
   });
 
   test('has to be a JSON object where the input is changed', () => {
-    expect(complaintAbout('{"a":1}')).toBeUndefined();
-    expect(complaintAbout('[1]')).toBe('The input has to be a JSON object.');
-    expect(complaintAbout('{')).toMatch(/^This is not JSON: /);
+    expect(validateJsonObject('{"a":1}')).toBeUndefined();
+    expect(validateJsonObject('[1]')).toBe('The input has to be a JSON object.');
+    expect(validateJsonObject('{')).toMatch(/^This is not JSON: /);
   });
 });

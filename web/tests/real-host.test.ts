@@ -9,11 +9,11 @@ import type { Environment, Socket } from '../src/ahp/environment.ts';
 import { RejectedError } from '../src/ahp/errors.ts';
 import { Host } from '../src/ahp/stores/host.ts';
 import type { ChatState } from '../src/ahp/types/index.ts';
-import { node, until } from './support/fake-server.ts';
-import { BINARY, Hostler } from './support/host-process.ts';
+import { nodeEnvironment, until } from './support/fake-server.ts';
+import { BINARY, HostProcess } from './support/host-process.ts';
 
 /** A line that can be cut. */
-class Line implements Pick<Environment, 'connect'> {
+class CuttableSocket implements Pick<Environment, 'connect'> {
   #socket: WebSocket | undefined;
 
   connect(url: string): Socket {
@@ -33,13 +33,13 @@ function text(chat: ChatState): string {
 }
 
 describe.skipIf(!BINARY)('the real host', () => {
-  let hostler: Hostler;
-  let line: Line;
+  let hostler: HostProcess;
+  let line: CuttableSocket;
   const hosts: Host[] = [];
 
   beforeEach(async () => {
-    hostler = new Hostler();
-    line = new Line();
+    hostler = new HostProcess();
+    line = new CuttableSocket();
     await hostler.start(BINARY ?? '');
   });
 
@@ -50,7 +50,7 @@ describe.skipIf(!BINARY)('the real host', () => {
   });
 
   async function connected(): Promise<Host> {
-    const environment = { ...node(), connect: (url: string) => line.connect(url) };
+    const environment = { ...nodeEnvironment(), connect: (url: string) => line.connect(url) };
     const backoff = { initialDelayMs: 20, maxDelayMs: 200 };
     const host = new Host({ url: () => hostler.url, environment, backoff, clientInfo: { name: 'web tests' } });
     hosts.push(host);

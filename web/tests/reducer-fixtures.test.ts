@@ -18,7 +18,7 @@ const data = join(import.meta.dirname, '../../crates/hostler-engine/tests/data/a
 const sets = ['upstream-unchanged', 'ported', 'ours'];
 
 /** Kinds of channels that the host does not offer and this client does not know. */
-const strangers = new Set(['changeset', 'canvas', 'automation', 'automationRun']);
+const unreducedKinds = new Set(['changeset', 'canvas', 'automation', 'automationRun']);
 
 function fixtures(): [string, Fixture][] {
   return sets.flatMap((set) => {
@@ -46,7 +46,7 @@ function frozen<T>(value: T): T {
   return value;
 }
 
-const known = fixtures().filter(([, fixture]) => !strangers.has(fixture.reducer));
+const known = fixtures().filter(([, fixture]) => !unreducedKinds.has(fixture.reducer));
 
 describe('every reduction ends as the protocol says', () => {
   test.each(known)('%s', (_name, fixture) => {
@@ -85,6 +85,6 @@ test('a state that an action does not move is returned as it is', () => {
 
 test('every kind of channel is either reduced or known to be a stranger', () => {
   const kinds = new Set(fixtures().map(([, fixture]) => fixture.reducer));
-  expect([...kinds].filter((kind) => !(kind in reducers)).sort()).toEqual([...strangers].sort());
+  expect([...kinds].filter((kind) => !(kind in reducers)).sort()).toEqual([...unreducedKinds].sort());
   expect(known.length).toBeGreaterThan(270);
 });

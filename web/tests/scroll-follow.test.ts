@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { isAtEnd } from '../src/tools/output/scroll-follow.ts';
+import { isScrolledToEnd } from '../src/tools/output/scroll-follow.ts';
 
 test('whoever has scrolled up is not at the end, and whoever is nearly there is', () => {
   const box = { scrollHeight: 1_000, clientHeight: 300 };
-  expect(isAtEnd({ ...box, scrollTop: 700 })).toBe(true);
-  expect(isAtEnd({ ...box, scrollTop: 690.5 })).toBe(true);
-  expect(isAtEnd({ ...box, scrollTop: 650 })).toBe(false);
-  expect(isAtEnd({ scrollHeight: 120, clientHeight: 120, scrollTop: 0 })).toBe(true);
+  expect(isScrolledToEnd({ ...box, scrollTop: 700 })).toBe(true);
+  expect(isScrolledToEnd({ ...box, scrollTop: 690.5 })).toBe(true);
+  expect(isScrolledToEnd({ ...box, scrollTop: 650 })).toBe(false);
+  expect(isScrolledToEnd({ scrollHeight: 120, clientHeight: 120, scrollTop: 0 })).toBe(true);
 });

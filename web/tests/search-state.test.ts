@@ -2,14 +2,14 @@
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { SessionSearchResult } from '../src/ahp/index.ts';
-import { Search } from '../src/sessions/search-state.svelte.ts';
-import { clientOf, Server, until } from './support/fake-server.ts';
+import { SearchState } from '../src/sessions/search-state.svelte.ts';
+import { createClient, FakeServer, until } from './support/fake-server.ts';
 
-let server: Server;
+let server: FakeServer;
 let stop: () => void;
 
 beforeEach(async () => {
-  server = await Server.start();
+  server = await FakeServer.start();
   stop = () => undefined;
 });
 
@@ -18,13 +18,13 @@ afterEach(async () => {
   await server.stop();
 });
 
-async function begun() {
-  const { client, world } = clientOf(server.url);
+async function startSearch() {
+  const { client, world } = createClient(server.url);
   client.start();
   const connection = await server.connections.next();
-  await connection.meet();
+  await connection.completeHandshake();
   await until(client.connection, ({ phase }) => phase === 'ready');
-  const search = new Search(client);
+  const search = new SearchState(client);
   stop = () => {
     search.close();
     client.stop();
@@ -32,74 +32,74 @@ async function begun() {
   return { search, connection, world };
 }
 
-function found(name: string): SessionSearchResult {
+function searchResult(name: string): SessionSearchResult {
   return { session: `p:/${name}`, title: name, modifiedAtMs: 0, matching: 1, hits: [] };
 }
 
-const names = (search: Search) => search.items.map(({ title }) => title);
+const names = (search: SearchState) => search.items.map(({ title }) => title);
 
 test('pages are put behind each other, and nothing is shown twice', async () => {
-  const { search, connection } = await begun();
-  search.look(' hay ');
+  const { search, connection } = await startSearch();
+  search.search(' hay ');
   const first = await connection.expect('hostler/search');
   expect(first.params).toMatchObject({ query: 'hay', offset: 0 });
-  connection.answer(first, { items: [found('a'), found('b')], nextOffset: 2, pending: 0 });
-  await vi.waitFor(() => expect(search.answered).toBe('hay'));
+  connection.answer(first, { items: [searchResult('a'), searchResult('b')], nextOffset: 2, pending: 0 });
+  await vi.waitFor(() => expect(search.answeredQuery).toBe('hay'));
   expect(search.hasMore).toBe(true);
-  search.more();
+  search.loadMore();
   const second = await connection.expect('hostler/search');
   expect(second.params).toMatchObject({ query: 'hay', offset: 2 });
-  connection.answer(second, { items: [found('b'), found('c')], pending: 0 });
+  connection.answer(second, { items: [searchResult('b'), searchResult('c')], pending: 0 });
   await vi.waitFor(() => expect(names(search)).toEqual(['a', 'b', 'c']));
   expect(search.hasMore).toBe(false);
 });
 
 test('an answer that is late is not shown', async () => {
-  const { search, connection } = await begun();
-  search.look('hay');
+  const { search, connection } = await startSearch();
+  search.search('hay');
   const old = await connection.expect('hostler/search');
-  search.look('oats');
+  search.search('oats');
   const wish = await connection.expect('hostler/search');
-  connection.answer(old, { items: [found('old')], pending: 0 });
-  connection.answer(wish, { items: [found('new')], pending: 0 });
-  await vi.waitFor(() => expect(search.answered).toBe('oats'));
+  connection.answer(old, { items: [searchResult('old')], pending: 0 });
+  connection.answer(wish, { items: [searchResult('new')], pending: 0 });
+  await vi.waitFor(() => expect(search.answeredQuery).toBe('oats'));
   expect(names(search)).toEqual(['new']);
-  expect(search.busy).toBe(false);
+  expect(search.isLoading).toBe(false);
 });
 
 test('what could not be searched is said, and what the list hides is looked through if somebody wants it', async () => {
-  const { search, connection } = await begun();
-  search.look('hay', true);
+  const { search, connection } = await startSearch();
+  search.search('hay', true);
   const wish = await connection.expect('hostler/search');
   expect(wish.params).toMatchObject({ query: 'hay', all: true });
-  connection.answer(wish, { items: [found('a')], pending: 0, trouble: 'The disk is on fire.' });
-  await vi.waitFor(() => expect(search.trouble).toBe('The disk is on fire.'));
+  connection.answer(wish, { items: [searchResult('a')], pending: 0, trouble: 'The disk is on fire.' });
+  await vi.waitFor(() => expect(search.partialFailure).toBe('The disk is on fire.'));
   expect(names(search)).toEqual(['a']);
-  search.look('oats');
+  search.search('oats');
   const next = await connection.expect('hostler/search');
   expect(next.params).not.toHaveProperty('all');
   connection.answer(next, { items: [], pending: 0 });
-  await vi.waitFor(() => expect(search.answered).toBe('oats'));
-  expect(search.trouble).toBeUndefined();
+  await vi.waitFor(() => expect(search.answeredQuery).toBe('oats'));
+  expect(search.partialFailure).toBeUndefined();
 });
 
 test('while the host still reads, it is asked again', async () => {
-  const { search, connection, world } = await begun();
-  search.look('hay');
+  const { search, connection, world } = await startSearch();
+  search.search('hay');
   connection.answer(await connection.expect('hostler/search'), { items: [], pending: 3 });
-  await vi.waitFor(() => expect(search.pending).toBe(3));
-  world.pass(2_000);
-  connection.answer(await connection.expect('hostler/search'), { items: [found('a')], pending: 0 });
+  await vi.waitFor(() => expect(search.pendingSessions).toBe(3));
+  world.advance(2_000);
+  connection.answer(await connection.expect('hostler/search'), { items: [searchResult('a')], pending: 0 });
   await vi.waitFor(() => expect(names(search)).toEqual(['a']));
-  expect(search.pending).toBe(0);
+  expect(search.pendingSessions).toBe(0);
 });
 
 test('without words nothing is asked, and nothing is shown', async () => {
-  const { search, connection } = await begun();
-  search.look('hay');
-  connection.answer(await connection.expect('hostler/search'), { items: [found('a')], pending: 0 });
+  const { search, connection } = await startSearch();
+  search.search('hay');
+  connection.answer(await connection.expect('hostler/search'), { items: [searchResult('a')], pending: 0 });
   await vi.waitFor(() => expect(names(search)).toEqual(['a']));
-  search.look('  ');
+  search.search('  ');
   expect(names(search)).toEqual([]);
-  expect(search.answered).toBeUndefined();
+  expect(search.answeredQuery).toBeUndefined();
 });

@@ -21,24 +21,24 @@ function session(title: string, status: number): SessionSummary {
   return { resource: `p:/${title}`, provider: 'p', title, status, createdAt: '2026', modifiedAt: '2026' };
 }
 
-function news(before: number, after: number): string | undefined {
+function events(before: number, after: number): string | undefined {
   return detectSessionEvents(activityBySession([session('one', before)]), [session('one', after)])[0]?.kind;
 }
 
 test('a session that begins to wait, fails or is done is news, once', () => {
-  expect(news(WORKING, WAITING)).toBe('waiting');
-  expect(news(IDLE, WAITING)).toBe('waiting');
-  expect(news(WAITING, WAITING)).toBeUndefined();
-  expect(news(WORKING, FAILED)).toBe('failed');
-  expect(news(WORKING, IDLE)).toBe('finished');
-  expect(news(WORKING, IDLE | 32)).toBe('finished');
-  expect(news(FAILED, IDLE)).toBeUndefined();
-  expect(news(WAITING, WORKING)).toBeUndefined();
+  expect(events(WORKING, WAITING)).toBe('waiting');
+  expect(events(IDLE, WAITING)).toBe('waiting');
+  expect(events(WAITING, WAITING)).toBeUndefined();
+  expect(events(WORKING, FAILED)).toBe('failed');
+  expect(events(WORKING, IDLE)).toBe('finished');
+  expect(events(WORKING, IDLE | 32)).toBe('finished');
+  expect(events(FAILED, IDLE)).toBeUndefined();
+  expect(events(WAITING, WORKING)).toBeUndefined();
 });
 
 test('neither what was never seen before nor what is archived is news', () => {
   expect(detectSessionEvents(new Map(), [session('one', WAITING)])).toEqual([]);
-  expect(news(WORKING, WAITING | ARCHIVED)).toBeUndefined();
+  expect(events(WORKING, WAITING | ARCHIVED)).toBeUndefined();
 });
 
 test('a notification holds as long as it is true', () => {

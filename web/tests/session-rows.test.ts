@@ -2,10 +2,22 @@
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
-import { completions, parent, shown, typedPath, uriOf } from '../src/sessions/folder-paths.ts';
-import { offsetsOf, scrollTo, seen } from '../src/sessions/list-window.ts';
-import { marked, readQuery, withFilter } from '../src/sessions/search-query.ts';
-import { type Row, readsOn, recentFolders, rowsOf, tagOf } from '../src/sessions/session-rows.ts';
+import {
+  completeFolderNames,
+  displayPath,
+  folderUri,
+  parentPath,
+  parseTypedPath,
+} from '../src/sessions/folder-paths.ts';
+import { rowOffsets, scrollTopForRow, visibleRows } from '../src/sessions/list-window.ts';
+import { highlightMatches, parseQuery, withFilter } from '../src/sessions/search-query.ts';
+import {
+  buildRows,
+  recentFolders,
+  type SessionListRow,
+  sessionTag,
+  shouldLoadMore,
+} from '../src/sessions/session-rows.ts';
 
 const READ = 32;
 const ARCHIVED = 64;
@@ -25,18 +37,18 @@ const all = [
   session('Müsli', '/home/ann/books', 1, { _meta: { hostler: { tag: 'later' } } }),
 ];
 
-function drawn(rows: readonly Row[]): string[] {
+function rowTitles(rows: readonly SessionListRow[]): string[] {
   return rows.map((row) =>
     row.kind === 'group'
-      ? `${row.isOpen ? '-' : '+'} ${row.title}${row.place ? ` (${row.place})` : ''} ${row.count}`
+      ? `${row.isExpanded ? '-' : '+'} ${row.title}${row.location ? ` (${row.location})` : ''} ${row.count}`
       : `${row.session.title}${row.folder ? ` in ${row.folder}` : ''}`,
   );
 }
 
-const wanted = { text: '', archived: false, folded: new Set<string>() };
+const options = { text: '', archived: false, collapsed: new Set<string>() };
 
 test('what waits is on top, the rest by folder; folders of one name say where they are', () => {
-  expect(drawn(rowsOf(all, wanted))).toEqual([
+  expect(rowTitles(buildRows(all, options))).toEqual([
     '- Waiting for you 1',
     'ledger in books',
     '- stables (/home/ann/stables) 2',
@@ -50,13 +62,13 @@ test('what waits is on top, the rest by folder; folders of one name say where th
 });
 
 test('groups fold, but not over what somebody looks for', () => {
-  const folded = new Set(['file:///home/ann/stables']);
-  expect(drawn(rowsOf(all, { ...wanted, folded }))).not.toContain('gate');
-  expect(drawn(rowsOf(all, { ...wanted, folded, text: 'ANN gate' }))).toEqual(['- stables 1', 'gate']);
+  const collapsed = new Set(['file:///home/ann/stables']);
+  expect(rowTitles(buildRows(all, { ...options, collapsed }))).not.toContain('gate');
+  expect(rowTitles(buildRows(all, { ...options, collapsed, text: 'ANN gate' }))).toEqual(['- stables 1', 'gate']);
 });
 
 test('titles, folders and tags are found whatever their case and accents', () => {
-  const found = (text: string) => drawn(rowsOf(all, { ...wanted, text })).filter((row) => !row.startsWith('-'));
+  const found = (text: string) => rowTitles(buildRows(all, { ...options, text })).filter((row) => !row.startsWith('-'));
   expect(found('musli')).toEqual(['Müsli']);
   expect(found('LATER books')).toEqual(['Müsli']);
   expect(found('/srv')).toEqual(['hay']);
@@ -64,13 +76,13 @@ test('titles, folders and tags are found whatever their case and accents', () =>
 });
 
 test('archived ones are a list of their own', () => {
-  expect(drawn(rowsOf(all, { ...wanted, archived: true }))).toEqual(['- stables 1', 'old']);
+  expect(rowTitles(buildRows(all, { ...options, archived: true }))).toEqual(['- stables 1', 'old']);
 });
 
 test('a session without folder, title or known tag is shown all the same', () => {
   const bare: SessionSummary = { resource: 'p:/1', provider: 'p', title: '', status: 1, createdAt: '', modifiedAt: '' };
-  expect(drawn(rowsOf([bare], wanted))).toEqual(['- No folder 1', '']);
-  expect(tagOf({ ...bare, _meta: { hostler: 'something newer' } })).toBeUndefined();
+  expect(rowTitles(buildRows([bare], options))).toEqual(['- No folder 1', '']);
+  expect(sessionTag({ ...bare, _meta: { hostler: 'something newer' } })).toBeUndefined();
 });
 
 test('folders of sessions are each named once', () => {
@@ -79,26 +91,26 @@ test('folders of sessions are each named once', () => {
 
 test('a page that failed is not asked for by itself', () => {
   const view = { hasMore: true, loading: false };
-  expect(readsOn(view)).toBe(true);
-  expect(readsOn({ ...view, error: new Error('The disk is gone.') })).toBe(false);
-  expect(readsOn({ ...view, loading: true })).toBe(false);
-  expect(readsOn({ ...view, hasMore: false })).toBe(false);
+  expect(shouldLoadMore(view)).toBe(true);
+  expect(shouldLoadMore({ ...view, error: new Error('The disk is gone.') })).toBe(false);
+  expect(shouldLoadMore({ ...view, loading: true })).toBe(false);
+  expect(shouldLoadMore({ ...view, hasMore: false })).toBe(false);
 });
 
 test('only rows that are seen are drawn', () => {
-  const offsets = offsetsOf(Array.from({ length: 5_000 }, (_, at) => (at % 2 ? 50 : 30)));
-  expect(seen(offsets, 0, 400, 0)).toEqual({ first: 0, end: 11 });
-  expect(seen(offsets, 4_000, 400, 100)).toEqual({ first: 97, end: 113 });
-  expect(seen(offsets, 1e9, 400, 0)).toEqual({ first: 4_999, end: 5_000 });
-  expect(seen(offsetsOf([]), 0, 400, 0)).toEqual({ first: 0, end: 0 });
-  expect(scrollTo(offsets, 0, 200, 400)).toBe(0);
-  expect(scrollTo(offsets, 5, 100, 400)).toBe(100);
-  expect(scrollTo(offsets, 11, 0, 400)).toBe(80);
+  const offsets = rowOffsets(Array.from({ length: 5_000 }, (_, at) => (at % 2 ? 50 : 30)));
+  expect(visibleRows(offsets, 0, 400, 0)).toEqual({ first: 0, end: 11 });
+  expect(visibleRows(offsets, 4_000, 400, 100)).toEqual({ first: 97, end: 113 });
+  expect(visibleRows(offsets, 1e9, 400, 0)).toEqual({ first: 4_999, end: 5_000 });
+  expect(visibleRows(rowOffsets([]), 0, 400, 0)).toEqual({ first: 0, end: 0 });
+  expect(scrollTopForRow(offsets, 0, 200, 400)).toBe(0);
+  expect(scrollTopForRow(offsets, 5, 100, 400)).toBe(100);
+  expect(scrollTopForRow(offsets, 11, 0, 400)).toBe(80);
 });
 
 test('filters stand among the words and can be changed one by one', () => {
   const query = 'login "the gate" after:7d -test workspace:"/home/ann/my books" -tool:Bash';
-  expect(readQuery(query)).toEqual({
+  expect(parseQuery(query)).toEqual({
     words: 'login "the gate" -test -tool:Bash',
     filters: { after: '7d', workspace: '/home/ann/my books' },
   });
@@ -107,16 +119,16 @@ test('filters stand among the words and can be changed one by one', () => {
   );
   expect(withFilter('hay after:7d', 'after', undefined)).toBe('hay');
   expect(withFilter('hay', 'file', 'a b"')).toBe('hay file:"a b"');
-  expect(readQuery('')).toEqual({ words: '', filters: {} });
+  expect(parseQuery('')).toEqual({ words: '', filters: {} });
 });
 
 test('matches are marked where the host says, and ranges that make no sense do no harm', () => {
-  const text = (pieces: ReturnType<typeof marked>) =>
+  const text = (pieces: ReturnType<typeof highlightMatches>) =>
     pieces.map((piece) => (piece.isMatch ? `[${piece.text}]` : piece.text)).join('');
-  expect(text(marked('a 😀 bé', [[5, 7]]))).toBe('a 😀 [bé]');
+  expect(text(highlightMatches('a 😀 bé', [[5, 7]]))).toBe('a 😀 [bé]');
   expect(
     text(
-      marked('one two', [
+      highlightMatches('one two', [
         [4, 7],
         [0, 3],
       ]),
@@ -124,34 +136,34 @@ test('matches are marked where the host says, and ranges that make no sense do n
   ).toBe('[one] [two]');
   expect(
     text(
-      marked('one', [
+      highlightMatches('one', [
         [0, 2],
         [1, 9],
         [7, 8],
       ]),
     ),
   ).toBe('[on][e]');
-  expect(marked('', [])).toEqual([]);
+  expect(highlightMatches('', [])).toEqual([]);
 });
 
 test('a path is a folder and the beginning of a name', () => {
-  expect(typedPath('', '/home/ann')).toEqual({ folder: '/home/ann', prefix: '' });
-  expect(typedPath('~/st', '/home/ann/')).toEqual({ folder: '/home/ann', prefix: 'st' });
-  expect(typedPath('/s', '/home/ann')).toEqual({ folder: '/', prefix: 's' });
-  expect(typedPath('books/2026/', '/home/ann')).toEqual({ folder: '/home/ann/books/2026', prefix: '' });
-  expect(typedPath('/a/../b//c', '/')).toEqual({ folder: '/b', prefix: 'c' });
-  expect(completions(['src', 'Stables', '.git', 'a'], 's')).toEqual(['src', 'Stables']);
-  expect(completions(['src', '.git'], '')).toEqual(['src']);
-  expect(completions(['src', '.git'], '.')).toEqual(['.git']);
+  expect(parseTypedPath('', '/home/ann')).toEqual({ folder: '/home/ann', prefix: '' });
+  expect(parseTypedPath('~/st', '/home/ann/')).toEqual({ folder: '/home/ann', prefix: 'st' });
+  expect(parseTypedPath('/s', '/home/ann')).toEqual({ folder: '/', prefix: 's' });
+  expect(parseTypedPath('books/2026/', '/home/ann')).toEqual({ folder: '/home/ann/books/2026', prefix: '' });
+  expect(parseTypedPath('/a/../b//c', '/')).toEqual({ folder: '/b', prefix: 'c' });
+  expect(completeFolderNames(['src', 'Stables', '.git', 'a'], 's')).toEqual(['src', 'Stables']);
+  expect(completeFolderNames(['src', '.git'], '')).toEqual(['src']);
+  expect(completeFolderNames(['src', '.git'], '.')).toEqual(['.git']);
 });
 
 test('folders come and go as URIs', () => {
-  expect(uriOf('/home/ann/my books#1')).toBe('file:///home/ann/my%20books%231');
-  expect(uriOf('C:/horses')).toBe('file:///C:/horses');
-  expect(shown('file:///home/ann/my%20books', 'file:///home/ann/')).toBe('~/my books');
-  expect(shown('file:///home/anna', 'file:///home/ann/')).toBe('/home/anna');
-  expect(shown('file:///home/ann/', 'file:///home/ann')).toBe('~');
-  expect(parent('/home/ann')).toBe('/home');
-  expect(parent('/home')).toBe('/');
-  expect(parent('/')).toBeUndefined();
+  expect(folderUri('/home/ann/my books#1')).toBe('file:///home/ann/my%20books%231');
+  expect(folderUri('C:/horses')).toBe('file:///C:/horses');
+  expect(displayPath('file:///home/ann/my%20books', 'file:///home/ann/')).toBe('~/my books');
+  expect(displayPath('file:///home/anna', 'file:///home/ann/')).toBe('/home/anna');
+  expect(displayPath('file:///home/ann/', 'file:///home/ann')).toBe('~');
+  expect(parentPath('/home/ann')).toBe('/home');
+  expect(parentPath('/home')).toBe('/');
+  expect(parentPath('/')).toBeUndefined();
 });

@@ -3,10 +3,10 @@
 import { expect, test, vi } from 'vitest';
 import { clearStoredText, clearTextInMemory } from '../src/app/sign-out-cleanup.ts';
 import { storeDraft, writableUntilSignOut } from '../src/composer/draft-storage.ts';
-import { slot, type, unfold, unfolded, unsent } from '../src/tools/card-state.svelte.ts';
-import { draftsOf } from '../src/tools/questions/answer-drafts.svelte.ts';
+import { expandedCalls, fieldKey, setExpanded, setUnsentText, unsentText } from '../src/tools/card-state.svelte.ts';
+import { requestDrafts } from '../src/tools/questions/answer-drafts.svelte.ts';
 
-class Store extends Map<string, string> {
+class FakeStorage extends Map<string, string> {
   get length(): number {
     return this.size;
   }
@@ -17,7 +17,7 @@ class Store extends Map<string, string> {
 }
 
 test('whoever signs out leaves no words behind, and the preferences stay', () => {
-  const [lasting, tab] = [new Store(), new Store()];
+  const [lasting, tab] = [new FakeStorage(), new FakeStorage()];
   lasting.setItem('hostler.new.text', 'my secret plan');
   lasting.setItem('hostler.theme', 'dark');
   for (const chat of ['ahp-chat:/1', 'ahp-chat:/2', 'ahp-chat:/3'])
@@ -42,23 +42,23 @@ test('signing out forgets what was typed into cards and drafted, and sends none 
   vi.useFakeTimers();
   const question = { id: 'q', kind: 'text', message: 'Who?' } as const;
   const request = { id: 'r', questions: [question] };
-  type(slot('card', 'denial'), 'not my production database');
-  type(slot('card', 'input'), 'rm -rf /secret');
-  unfold('card', true);
+  setUnsentText(fieldKey('card', 'denial'), 'not my production database');
+  setUnsentText(fieldKey('card', 'input'), 'rm -rf /secret');
+  setExpanded('card', true);
   const tell = vi.fn(async () => true);
-  draftsOf(request).set(question, { text: 'Ada', chosen: [], isSkipped: false }, tell, 350);
-  expect(draftsOf(request).words).toBe('Ada');
+  requestDrafts(request).set(question, { text: 'Ada', selectedIds: [], isSkipped: false }, tell, 350);
+  expect(requestDrafts(request).unsavedText).toBe('Ada');
 
   clearTextInMemory();
   await vi.advanceTimersByTimeAsync(1_000);
-  expect([unsent.size, unfolded.size]).toEqual([0, 0]);
-  expect(draftsOf(request).words).toBe('');
+  expect([unsentText.size, expandedCalls.size]).toEqual([0, 0]);
+  expect(requestDrafts(request).unsavedText).toBe('');
   expect(tell).not.toHaveBeenCalled();
   vi.useRealTimers();
 });
 
 test('a message that comes back after somebody signed out is not kept', () => {
-  const tab = new Store();
+  const tab = new FakeStorage();
   const [before, sent] = [writableUntilSignOut(tab), { sent: [{ text: 'a secret', attachments: [] }] }];
   storeDraft(before, 'ahp-chat:/1', sent);
   expect(tab.size).toBe(1);

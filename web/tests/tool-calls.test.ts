@@ -1,9 +1,17 @@
 import { expect, test } from 'vitest';
 import type { ChatInputRequest, ChatState, SessionInputRequest, ToolCall } from '../src/ahp/index.ts';
-import { editable } from '../src/tools/editable-input.ts';
-import { waitingIn } from '../src/tools/pending-requests.ts';
-import { classify, embedded } from '../src/tools/resource-contents.ts';
-import { changesOf, exitCodeOf, iconOf, isSpokenFor, nameOf, reasonOf, stageOf } from '../src/tools/tool-call.ts';
+import { createEditableInput } from '../src/tools/editable-input.ts';
+import { pendingRequestRows } from '../src/tools/pending-requests.ts';
+import { classifyBytes, decodeEmbedded } from '../src/tools/resource-contents.ts';
+import {
+  cancellationReason,
+  isShownByInputRequest,
+  toolCallChanges,
+  toolCallExitCode,
+  toolCallIcon,
+  toolCallStage,
+  toolCallTitle,
+} from '../src/tools/tool-call.ts';
 
 const ready = {
   toolCallId: 'c',
@@ -32,7 +40,11 @@ test('what waits is named with its place, wherever it is', () => {
   const message = { text: '', origin: { kind: 'user' } } as const;
   const activeTurn = { id: 't', startedAt: '', message, responseParts: [{ kind: 'inputRequest', request } as const] };
   const state: ChatState = { resource: 'here', title: '', status: 24, modifiedAt: '', turns: [], activeTurn };
-  const shown = waitingIn(entries, 'here', state).map(({ place, isHere, isDetached }) => [place, isHere, isDetached]);
+  const shown = pendingRequestRows(entries, 'here', state).map(({ cardId, isInThisChat, isSessionRequest }) => [
+    cardId,
+    isInThisChat,
+    isSessionRequest,
+  ]);
   expect(shown).toEqual([
     ['call-c@there', false, false],
     ['request-r@here', true, false],
@@ -52,16 +64,16 @@ test('a call is known by its stage', () => {
     [{ ...ready, status: 'cancelled', reason: 'skipped' }, 'skipped'],
     [{ ...ready, status: 'brand-new' } as unknown as ToolCall, 'unknown'],
   ];
-  for (const [call, stage] of cases) expect(stageOf(call), call.status).toBe(stage);
+  for (const [call, stage] of cases) expect(toolCallStage(call), call.status).toBe(stage);
 });
 
 test('a call tells what became of it', () => {
   const failed = { ...done, success: false, content: [{ type: 'text', text: 'Exit code 2\nls: no' }] } as const;
-  expect(exitCodeOf(failed)).toBe(2);
-  expect(exitCodeOf({ ...done, content: [{ type: 'text', text: 'Exit code 2' }] })).toBeUndefined();
+  expect(toolCallExitCode(failed)).toBe(2);
+  expect(toolCallExitCode({ ...done, content: [{ type: 'text', text: 'Exit code 2' }] })).toBeUndefined();
   const edit = { type: 'fileEdit', diff: { added: 3, removed: 1 } } as const;
-  expect(changesOf({ ...done, content: [edit, edit] })).toEqual({ added: 6, removed: 2 });
-  expect(changesOf(done)).toBeUndefined();
+  expect(toolCallChanges({ ...done, content: [edit, edit] })).toEqual({ added: 6, removed: 2 });
+  expect(toolCallChanges(done)).toBeUndefined();
   const suggestion = { text: 'rather ls', origin: { kind: 'user' } } as const;
   const denied = {
     ...ready,
@@ -70,45 +82,48 @@ test('a call tells what became of it', () => {
     reasonMessage: 'no',
     userSuggestion: suggestion,
   } as const;
-  expect(reasonOf(denied)).toBe('no\nrather ls');
-  expect(iconOf({ ...done, _meta: { toolKind: 'terminal' } })).toBe('terminal');
-  expect(iconOf({ ...done, toolName: 'BrandNew' })).toBe('tool');
+  expect(cancellationReason(denied)).toBe('no\nrather ls');
+  expect(toolCallIcon({ ...done, _meta: { toolKind: 'terminal' } })).toBe('terminal');
+  expect(toolCallIcon({ ...done, toolName: 'BrandNew' })).toBe('tool');
 });
 
 test('a command is edited as a command, and everything else as JSON', () => {
-  const command = editable('{"command":"ls","timeout":5}');
+  const command = createEditableInput('{"command":"ls","timeout":5}');
   expect([command.label, command.text]).toEqual(['Command', 'ls']);
-  expect(JSON.parse(command.input('ls -l'))).toEqual({ command: 'ls -l', timeout: 5 });
-  expect(command.complaint(' ')).toBe('There is no command.');
-  const other = editable('{"path":"a"}');
+  expect(JSON.parse(command.toJson('ls -l'))).toEqual({ command: 'ls -l', timeout: 5 });
+  expect(command.validate(' ')).toBe('There is no command.');
+  const other = createEditableInput('{"path":"a"}');
   expect(other.text).toBe('{\n  "path": "a"\n}');
-  expect(other.complaint('[]')).toBe('The input has to be a JSON object.');
-  expect(other.input('{"path":"b"}')).toBe('{"path":"b"}');
+  expect(other.validate('[]')).toBe('The input has to be a JSON object.');
+  expect(other.toJson('{"path":"b"}')).toBe('{"path":"b"}');
 });
 
 test('contents are text if they read as text, whatever they are called', () => {
   const bytes = (text: string) => new TextEncoder().encode(text);
-  expect(classify(bytes('grüezi'), 'application/octet-stream')).toEqual({ kind: 'text', text: 'grüezi' });
-  expect(classify(new Uint8Array([0xff, 0xfe]), 'text/plain').kind).toBe('bytes');
-  expect(classify(new Uint8Array([65, 0, 66]), 'text/plain').kind).toBe('bytes');
-  expect(classify(bytes('<svg/>'), 'image/svg+xml').kind).toBe('bytes');
-  expect(embedded('aGk=', 'text/plain')).toEqual({ kind: 'text', text: 'hi' });
-  expect(embedded('!', 'image/png')).toEqual({ kind: 'text', text: 'These contents (image/png) cannot be read.' });
+  expect(classifyBytes(bytes('grüezi'), 'application/octet-stream')).toEqual({ kind: 'text', text: 'grüezi' });
+  expect(classifyBytes(new Uint8Array([0xff, 0xfe]), 'text/plain').kind).toBe('bytes');
+  expect(classifyBytes(new Uint8Array([65, 0, 66]), 'text/plain').kind).toBe('bytes');
+  expect(classifyBytes(bytes('<svg/>'), 'image/svg+xml').kind).toBe('bytes');
+  expect(decodeEmbedded('aGk=', 'text/plain')).toEqual({ kind: 'text', text: 'hi' });
+  expect(decodeEmbedded('!', 'image/png')).toEqual({
+    kind: 'text',
+    text: 'These contents (image/png) cannot be read.',
+  });
 });
 
 test('a call that only asks is spoken for by its question', () => {
   const call: ToolCall = { ...ready, toolName: 'ExitPlanMode', status: 'running', confirmed: 'not-needed' };
   const part = (toolCall: ToolCall) => ({ kind: 'toolCall', toolCall }) as const;
   const question = { kind: 'inputRequest', request: { id: 'r' } } as const;
-  expect(isSpokenFor(call, [part(call), question])).toBe(true);
-  expect(isSpokenFor(call, [question, part(call)])).toBe(false);
+  expect(isShownByInputRequest(call, [part(call), question])).toBe(true);
+  expect(isShownByInputRequest(call, [question, part(call)])).toBe(false);
   const failed: ToolCall = { ...done, toolName: 'ExitPlanMode', success: false };
-  expect(isSpokenFor(failed, [part(failed), question])).toBe(false);
-  expect(isSpokenFor(done, [part(done), question])).toBe(false);
+  expect(isShownByInputRequest(failed, [part(failed), question])).toBe(false);
+  expect(isShownByInputRequest(done, [part(done), question])).toBe(false);
 });
 
 test('a call that does not run is named without saying that it does', () => {
-  expect(nameOf({ ...pending, toolInput: '{"command":"ls `x`\\nls"}' })).toEqual({ markdown: "Bash `ls 'x'`" });
-  expect(nameOf({ ...ready, status: 'streaming', partialInput: '{"comm' })).toBe('Bash');
-  expect(nameOf({ ...pending, toolInput: { uri: 'ahp-content:/1' } })).toEqual({ markdown: 'Running `ls`' });
+  expect(toolCallTitle({ ...pending, toolInput: '{"command":"ls `x`\\nls"}' })).toEqual({ markdown: "Bash `ls 'x'`" });
+  expect(toolCallTitle({ ...ready, status: 'streaming', partialInput: '{"comm' })).toBe('Bash');
+  expect(toolCallTitle({ ...pending, toolInput: { uri: 'ahp-content:/1' } })).toEqual({ markdown: 'Running `ls`' });
 });

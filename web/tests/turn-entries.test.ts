@@ -3,7 +3,7 @@ import type { ActiveTurn, ResponsePart, ToolCall, Turn } from '../src/ahp/index.
 import { answerText, estimateTurnHeight, lastLine, turnEntries } from '../src/chat/turn-entries.ts';
 
 const text = (content: string): ResponsePart => ({ kind: 'markdown', id: content, content });
-const thought: ResponsePart = { kind: 'reasoning', id: 'r', content: 'hm' };
+const reasoning: ResponsePart = { kind: 'reasoning', id: 'r', content: 'hm' };
 function call(id: string, more: Partial<ToolCall> = {}): ResponsePart {
   const done = { status: 'completed', success: true, pastTenseMessage: 'Did', invocationMessage: 'Does' };
   return {
@@ -21,7 +21,7 @@ const kinds = (turn: Turn | ActiveTurn) =>
 
 describe('entries of an answer', () => {
   test('calls that are over are steps, with the thoughts between them', () => {
-    const turn = ended(text('a'), call('1'), thought, call('2', { success: false }), call('3'), text('b'));
+    const turn = ended(text('a'), call('1'), reasoning, call('2', { success: false }), call('3'), text('b'));
     expect(kinds(turn)).toEqual(['markdown', '3 steps, 1 failed', 'markdown']);
   });
 
@@ -41,7 +41,7 @@ describe('entries of an answer', () => {
     expect(kinds(running(...calls))).toEqual(['toolCall', 'toolCall', 'toolCall']);
     expect(kinds(running(...calls, text('so')))).toEqual(['3 steps, 0 failed', 'markdown']);
     expect(kinds(ended(...calls))).toEqual(['3 steps, 0 failed']);
-    expect(kinds(ended(thought))).toEqual(['reasoning']);
+    expect(kinds(ended(reasoning))).toEqual(['reasoning']);
   });
 
   test('what did not change is the same as before', () => {
@@ -60,7 +60,7 @@ describe('entries of an answer', () => {
 });
 
 test('an answer is copied without calls and thoughts', () => {
-  expect(answerText(ended(text('one\n'), call('1'), thought, text(''), text('two')))).toBe('one\n\ntwo');
+  expect(answerText(ended(text('one\n'), call('1'), reasoning, text(''), text('two')))).toBe('one\n\ntwo');
 });
 
 test('the end of a thought is one line', () => {

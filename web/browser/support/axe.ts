@@ -17,7 +17,7 @@ interface Finding {
  * A sentence for each finding, of all rules or of some. It is asked through the debugger, which the page's content policy
  * does not stop.
  */
-export async function axe(page: Page, rules: readonly string[] = RULES): Promise<string[]> {
+export async function findViolations(page: Page, rules: readonly string[] = RULES): Promise<string[]> {
   const debug = await page.context().newCDPSession(page);
   const evaluate = async (expression: string) => {
     const { result, exceptionDetails } = await debug.send('Runtime.evaluate', {

@@ -4,14 +4,14 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Uri } from '../../src/ahp/index.ts';
-import type { Hostler } from '../../tests/support/host-process.ts';
+import type { HostProcess } from '../../tests/support/host-process.ts';
 
 /** What an answer says beside its number: prose, and code now and then. */
 const PROSE = 'It is read once, kept for as long as somebody looks, and written back when the last one has left. ';
 const CODE = '\n\n```rust\nfn keep(watch: &mut Watch) -> Result<(), Lost> {\n    watch.until(Dawn)\n}\n```\n';
 
 /** Makes a conversation of so many turns; the last answer begins with `answer` and their number. */
-export function past(hostler: Hostler, turns: number): Uri {
+export function writeExternalTranscript(hostler: HostProcess, turns: number): Uri {
   const id = randomUUID();
   const directory = join(hostler.path('claude'), 'projects', hostler.path('work').replace(/[^a-zA-Z0-9]/g, '-'));
   mkdirSync(directory, { recursive: true });

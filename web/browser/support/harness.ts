@@ -3,15 +3,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Browser, type BrowserContext, type BrowserContextOptions, devices, type Page } from 'playwright-core';
-import { BINARY, Hostler } from '../../tests/support/host-process.ts';
-import { Guard } from './problem-guard.ts';
-import { Client } from './second-client.ts';
+import { BINARY, HostProcess } from '../../tests/support/host-process.ts';
+import { ProblemGuard } from './problem-guard.ts';
+import { SecondClient } from './second-client.ts';
 
 /** Where pictures and logs of failed tests go. */
-const OUT = process.env.BROWSER_OUT ?? join(import.meta.dirname, '../../../target/browser');
+const OUTPUT_DIR = process.env.BROWSER_OUT ?? join(import.meta.dirname, '../../../target/browser');
 
 /** How long a page may take for one thing; a busy machine has many. */
-const PATIENCE = 30_000;
+const ACTION_TIMEOUT_MS = 30_000;
 
 /** The channel of what concerns the host itself. */
 const ROOT = 'ahp-root://';
@@ -25,52 +25,52 @@ const DEVICES: Record<Device, BrowserContextOptions> = {
   phone: { ...PHONE, viewport: { width: 390, height: 844 } },
 };
 
-export class Stage {
-  readonly hostler = new Hostler();
-  readonly guard: Guard;
+export class BrowserHarness {
+  readonly host = new HostProcess();
+  readonly guard: ProblemGuard;
   readonly #browser: Browser;
   readonly #contexts: BrowserContext[] = [];
-  readonly #clients: Client[] = [];
-  #lasting = 0;
+  readonly #clients: SecondClient[] = [];
+  #sharedClients = 0;
 
   private constructor(browser: Browser) {
     this.#browser = browser;
-    this.guard = new Guard(() => this.origin);
+    this.guard = new ProblemGuard(() => this.origin);
   }
 
-  static async begin(browser: Browser): Promise<Stage> {
-    const stage = new Stage(browser);
+  static async create(browser: Browser): Promise<BrowserHarness> {
+    const harness = new BrowserHarness(browser);
     try {
-      await stage.start();
-      return stage;
+      await harness.start();
+      return harness;
     } catch (error) {
-      await stage.end();
+      await harness.dispose();
       throw error;
     }
   }
 
   /** Where the page is. */
   get origin(): string {
-    return this.hostler.origin;
+    return this.host.origin;
   }
 
   /** Starts the host, or starts it again on its port. */
   async start(): Promise<void> {
     if (!BINARY) throw new Error('HOSTLER_BIN does not name a hostler; `cargo xtask web --browser` does it all.');
-    await this.hostler.start(BINARY);
+    await this.host.start(BINARY);
   }
 
   /** Another client, which is no page. */
-  async client(): Promise<Client> {
-    const client = await Client.connect(this.hostler);
+  async connectClient(): Promise<SecondClient> {
+    const client = await SecondClient.connect(this.host);
     this.#clients.push(client);
     return client;
   }
 
   /** A browser of its own, which nobody has signed in: it shares neither cookies nor storage with another one. */
-  async context(device: Device = 'desktop', options: BrowserContextOptions = {}): Promise<BrowserContext> {
+  async newContext(device: Device = 'desktop', options: BrowserContextOptions = {}): Promise<BrowserContext> {
     const context = await this.#browser.newContext({ ...DEVICES[device], locale: 'en-GB', ...options });
-    context.setDefaultTimeout(PATIENCE);
+    context.setDefaultTimeout(ACTION_TIMEOUT_MS);
     this.#contexts.push(context);
     await this.guard.watch(context);
     return context;
@@ -80,7 +80,7 @@ export class Stage {
   async signIn(context: BrowserContext): Promise<BrowserContext> {
     const answer = await context.request.post(`${this.origin}/sign-in`, {
       headers: { origin: this.origin },
-      data: { code: await this.code() },
+      data: { code: await this.createSignInCode() },
     });
     if (!answer.ok()) throw new Error(`The host does not let anybody in: ${answer.status()} ${await answer.text()}`);
     // An empty page of the origin, which has its storage.
@@ -94,25 +94,25 @@ export class Stage {
   }
 
   /** The code of a new one-time link. */
-  async code(): Promise<string> {
-    const client = this.#clients[0] ?? (await this.client());
+  async createSignInCode(): Promise<string> {
+    const client = this.#clients[0] ?? (await this.connectClient());
     const { code } = await client.host.client.request('hostler/createLink', { channel: ROOT });
     return code;
   }
 
   /** The page, in a new browser that is signed in, or in another tab of one. */
-  async open(path = '/', where: Device | BrowserContext = 'desktop'): Promise<Page> {
-    const context = typeof where === 'string' ? await this.signIn(await this.context(where)) : where;
+  async openPage(path = '/', where: Device | BrowserContext = 'desktop'): Promise<Page> {
+    const context = typeof where === 'string' ? await this.signIn(await this.newContext(where)) : where;
     const page = await context.newPage();
     await page.goto(this.origin + path);
     return page;
   }
 
   /** Keeps what a person needs to understand a failure. */
-  async keep(name: string): Promise<void> {
-    const place = join(OUT, name.replace(/[^\w]+/g, '-').slice(0, 80));
+  async saveArtifacts(name: string): Promise<void> {
+    const place = join(OUTPUT_DIR, name.replace(/[^\w]+/g, '-').slice(0, 80));
     mkdirSync(place, { recursive: true });
-    writeFileSync(join(place, 'host.log'), this.hostler.log);
+    writeFileSync(join(place, 'host.log'), this.host.log);
     const pages = this.#contexts.flatMap((context) => context.pages());
     // A page that hangs has no picture, but the others have one.
     await Promise.allSettled(
@@ -123,20 +123,20 @@ export class Stage {
 
   /** Who is here now belongs to the stage, and stays when it is cleared. */
   keepClients(): void {
-    this.#lasting = this.#clients.length;
+    this.#sharedClients = this.#clients.length;
   }
 
   /** Sends everybody away who came since the beginning; the host stays, with what it knows. */
-  async clear(): Promise<void> {
-    for (const client of this.#clients.splice(this.#lasting)) client.stop();
+  async reset(): Promise<void> {
+    for (const client of this.#clients.splice(this.#sharedClients)) client.stop();
     await Promise.allSettled(this.#contexts.splice(0).map((context) => context.close()));
-    this.guard.forget();
+    this.guard.reset();
   }
 
-  async end(): Promise<void> {
-    this.#lasting = 0;
-    await this.clear();
-    await this.hostler.stop();
-    this.hostler.remove();
+  async dispose(): Promise<void> {
+    this.#sharedClients = 0;
+    await this.reset();
+    await this.host.stop();
+    this.host.remove();
   }
 }

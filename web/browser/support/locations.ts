@@ -5,11 +5,11 @@ import type { Uri } from '../../src/ahp/index.ts';
 import { formatRoute } from '../../src/app/route.ts';
 
 /** The address of a session. */
-export function address(session: Uri, chat?: Uri): string {
+export function sessionPath(session: Uri, chat?: Uri): string {
   return formatRoute({ view: 'session', session, ...(chat && { chat }) });
 }
 
 /** The list of sessions: beside the rest, or on a phone instead of it. */
-export function sessions(page: Page): Locator {
+export function sessionsPane(page: Page): Locator {
   return page.locator('[role=main], [role=complementary]').and(page.getByLabel('Sessions', { exact: true }));
 }

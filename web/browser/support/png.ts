@@ -3,7 +3,11 @@
 import { crc32, deflateSync } from 'node:zlib';
 
 /** A picture of one colour. */
-export function png(width: number, height: number, [red, green, blue]: readonly [number, number, number]): Buffer {
+export function createPng(
+  width: number,
+  height: number,
+  [red, green, blue]: readonly [number, number, number],
+): Buffer {
   const row = Buffer.from([0, ...Array.from({ length: width }, () => [red, green, blue]).flat()]);
   const size = Buffer.alloc(8);
   size.writeUInt32BE(width, 0);

@@ -3,9 +3,9 @@
 import type { BrowserContext, ConsoleMessage, Page, Request, Response } from 'playwright-core';
 
 /** What a browser says while the host is away. */
-export const NO_CONNECTION = [/WebSocket connection to '.*' failed/, /net::ERR_CONNECTION_(REFUSED|RESET)/];
+export const CONNECTION_ERRORS = [/WebSocket connection to '.*' failed/, /net::ERR_CONNECTION_(REFUSED|RESET)/];
 
-export class Guard {
+export class ProblemGuard {
   readonly #problems: string[] = [];
   readonly #expected: RegExp[] = [];
   readonly #origin: () => string;
@@ -24,11 +24,11 @@ export class Guard {
         console.error(`content policy: ${violatedDirective} stopped ${blockedURI} at ${sourceFile}:${lineNumber}`);
       });
     });
-    context.on('console', (message) => this.#said(message));
+    context.on('console', (message) => this.#onConsole(message));
     context.on('weberror', (event) => this.#add(`uncaught: ${event.error().stack ?? event.error().message}`));
-    context.on('request', (request) => this.#requested(request));
-    context.on('response', (response) => this.#answered(response));
-    context.on('page', (page) => this.#opened(page));
+    context.on('request', (request) => this.#onRequest(request));
+    context.on('response', (response) => this.#onResponse(response));
+    context.on('page', (page) => this.#onPage(page));
   }
 
   get problems(): readonly string[] {
@@ -41,7 +41,7 @@ export class Guard {
   }
 
   /** Begins anew. */
-  forget(): void {
+  reset(): void {
     this.#problems.length = 0;
     this.#expected.length = 0;
   }
@@ -56,22 +56,22 @@ export class Guard {
     this.#problems.push(problem);
   }
 
-  #said(message: ConsoleMessage): void {
+  #onConsole(message: ConsoleMessage): void {
     if (!['error', 'warning', 'assert'].includes(message.type())) return;
     const { url, lineNumber } = message.location();
     this.#add(`console ${message.type()}: ${message.text()} (${url}:${lineNumber})`);
   }
 
-  #requested(request: Request): void {
+  #onRequest(request: Request): void {
     if (this.#isForeign(request.url())) this.#add(`request to another origin: ${request.url()}`);
   }
 
-  #answered(response: Response): void {
+  #onResponse(response: Response): void {
     if (response.status() < 400) return;
     this.#add(`answer ${response.status()}: ${response.request().method()} ${response.url()}`);
   }
 
-  #opened(page: Page): void {
+  #onPage(page: Page): void {
     page.on('websocket', (socket) => {
       if (this.#isForeign(socket.url())) this.#add(`connection to another origin: ${socket.url()}`);
     });

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ChatState, Uri } from '../../src/ahp/index.ts';
 import { until } from '../../tests/support/fake-server.ts';
-import type { Stage } from './harness.ts';
-import { say } from './model-script.ts';
-import { type Client, ended, type Opened } from './second-client.ts';
+import type { BrowserHarness } from './harness.ts';
+import { scriptText } from './model-script.ts';
+import { hasEndedTurns, type OpenedSession, type SecondClient } from './second-client.ts';
 
-export interface Seed {
+export interface SampleSessions {
   /** Answered, with tools that were approved, a file that was written and another one that was changed. */
   readonly finished: Uri;
   /** A tool waits for a person's word. */
@@ -43,7 +43,7 @@ pub fn watch(hours: u64) -> Duration {
 
 Nothing else calls it.`;
 
-const STORY = `# What I found so far
+const LONG_ANSWER = `# What I found so far
 
 The keeper's book has three kinds of entries, and only one of them is read by the lamp:
 
@@ -51,15 +51,15 @@ The keeper's book has three kinds of entries, and only one of them is read by th
 2. **Oil**, whenever some is brought. The lamp reads it at dusk.
 3. **Visitors**, in the order in which they came up the stairs`;
 
-export async function seed(stage: Stage, client: Client): Promise<Seed> {
-  const home = stage.hostler.path('home');
+export async function createSampleSessions(harness: BrowserHarness, client: SecondClient): Promise<SampleSessions> {
+  const home = harness.host.path('home');
   const [lighthouse, orchard] = [join(home, 'lighthouse'), join(home, 'orchard')];
   const begin = async (directory: string, title: string, command: string, words: string, script: readonly string[]) => {
-    const commands = stage.hostler.path('claude/commands');
+    const commands = harness.host.path('claude/commands');
     for (const made of [directory, commands]) mkdirSync(made, { recursive: true });
     // The script of the model is one of the user's own slash commands, so that the message reads like a person's.
     writeFileSync(join(commands, `${command}.md`), script.join('\n'));
-    const opened = await client.session(pathToFileURL(directory).href);
+    const opened = await client.createSession(pathToFileURL(directory).href);
     await opened.chat.send({ text: `/${command} ${words}` });
     await opened.session.rename(title);
     return opened;
@@ -68,7 +68,7 @@ export async function seed(stage: Stage, client: Client): Promise<Seed> {
   const failed = await begin(orchard, 'Count the apples', 'count', 'The apples of last autumn, please.', [
     '!error 400 This model cannot be used with your account.',
   ]);
-  await until(failed.chat.view, ended(1));
+  await until(failed.chat.view, hasEndedTurns(1));
 
   const file = JSON.stringify(join(lighthouse, 'lamp.rs'));
   const [wrong, right] = ['hours * 60)', 'hours * 60 * 60)'].map((text) =>
@@ -81,7 +81,7 @@ export async function seed(stage: Stage, client: Client): Promise<Seed> {
     '!say There it is.',
     `!tool Edit {"file_path":${file},"old_string":${wrong},"new_string":${right}}`,
     '!tool Bash {"command":"grep -n from_secs lamp.rs","description":"Looks at the changed line"}',
-    say(SUMMARY),
+    scriptText(SUMMARY),
   ]);
   await approveAll(finished);
 
@@ -93,7 +93,7 @@ export async function seed(stage: Stage, client: Client): Promise<Seed> {
 
   const working = await begin(orchard, "Read the keeper's book", 'read', "The keeper's book, from its beginning.", [
     '!think The book is long, so an outline comes first.',
-    say(STORY),
+    scriptText(LONG_ANSWER),
     '!hang',
   ]);
   await until(working.chat.view, ({ state }) => {
@@ -104,14 +104,14 @@ export async function seed(stage: Stage, client: Client): Promise<Seed> {
 }
 
 /** Says yes to each tool until the turn is over. */
-async function approveAll({ chat }: Opened): Promise<void> {
+async function approveAll({ chat }: OpenedSession): Promise<void> {
   const asked = new Set<string>();
   await until(chat.view, (view) => {
     for (const id of pending(view.state).filter((id) => !asked.has(id))) {
       asked.add(id);
       chat.confirm(view.state?.activeTurn?.id ?? '', id, { approved: true }).catch(() => undefined);
     }
-    return ended(1)(view);
+    return hasEndedTurns(1)(view);
   });
 }
 

@@ -16,8 +16,8 @@ export const DEFAULT_BACKOFF: Backoff = { initialDelayMs: 500, maxDelayMs: 30_00
 export function backoffDelay(
   failures: number,
   random: number,
-  { initialDelayMs: first, maxDelayMs: most }: Backoff = DEFAULT_BACKOFF,
+  { initialDelayMs, maxDelayMs }: Backoff = DEFAULT_BACKOFF,
 ): number {
-  const ceiling = Math.min(most, first * 2 ** Math.max(0, failures - 1));
+  const ceiling = Math.min(maxDelayMs, initialDelayMs * 2 ** Math.max(0, failures - 1));
   return ceiling / 2 + (ceiling / 2) * random;
 }

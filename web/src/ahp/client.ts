@@ -258,10 +258,10 @@ export class Client {
     const unsent = live.flatMap((channel) =>
       channel.optimistic.pending
         .filter((pending) => pending.sentOn !== rpc)
-        .map((pending) => ({ channel: channel.uri, wish: pending })),
+        .map((pending) => ({ channel: channel.uri, pending })),
     );
-    unsent.sort((one, other) => one.wish.clientSeq - other.wish.clientSeq);
-    for (const { channel, wish: pending } of unsent) {
+    unsent.sort((one, other) => one.pending.clientSeq - other.pending.clientSeq);
+    for (const { channel, pending } of unsent) {
       pending.sentOn = rpc;
       rpc.notify('dispatchAction', { channel, clientSeq: pending.clientSeq, action: pending.action });
     }

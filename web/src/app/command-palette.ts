@@ -1,7 +1,15 @@
 /** What the palette offers for what was typed. */
 
 import type { SessionSummary } from '../ahp/index.ts';
-import { folderName, isArchived, isFound, isWaiting, matches, titleOf, wordsOf } from '../sessions/session-rows.ts';
+import {
+  folderName,
+  isArchived,
+  isWaiting,
+  matchesSession,
+  matchesWords,
+  searchWords,
+  sessionTitle,
+} from '../sessions/session-rows.ts';
 import type { IconName } from '../ui/icons.ts';
 
 export interface PaletteEntry {
@@ -23,17 +31,17 @@ export function findPaletteEntries(
   actions: readonly PaletteEntry[],
   open: (session: SessionSummary) => void,
 ): readonly PaletteEntry[] {
-  const words = wordsOf(text);
-  const matching = sessions.filter((session) => !isArchived(session) && isFound(session, words));
+  const words = searchWords(text);
+  const matching = sessions.filter((session) => !isArchived(session) && matchesSession(session, words));
   const ordered = [...matching.filter(isWaiting), ...matching.filter((session) => !isWaiting(session))];
   const sessionEntries = ordered.slice(0, MAX_SESSION_ENTRIES).map((session) => ({
     key: session.resource,
-    label: titleOf(session),
+    label: sessionTitle(session),
     hint: isWaiting(session) ? 'Waiting for you' : folderName(session),
     icon: 'agent' as const,
     run: () => open(session),
   }));
-  const matchingActions = actions.filter(({ label, hint }) => matches(`${label} ${hint ?? ''}`, words));
+  const matchingActions = actions.filter(({ label, hint }) => matchesWords(`${label} ${hint ?? ''}`, words));
   return words.length > 0
     ? [...matchingActions, ...sessionEntries]
     : [...sessionEntries.slice(0, 8), ...matchingActions];

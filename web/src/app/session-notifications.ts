@@ -1,7 +1,7 @@
 /** What somebody is told who does not look: which sessions wait, fail or are done. */
 
 import { activityOf, type SessionSummary, type Uri } from '../ahp/index.ts';
-import { isArchived, titleOf } from '../sessions/session-rows.ts';
+import { isArchived, sessionTitle } from '../sessions/session-rows.ts';
 
 export type SessionActivity = ReturnType<typeof activityOf>;
 
@@ -26,7 +26,7 @@ export function detectSessionEvents(
   return items.flatMap((session) => {
     const previous = before.get(session.resource);
     const kind = previous && !isArchived(session) ? eventKind(previous, activityOf(session.status)) : undefined;
-    return kind ? [{ session: session.resource, kind, title: titleOf(session) }] : [];
+    return kind ? [{ session: session.resource, kind, title: sessionTitle(session) }] : [];
   });
 }
 

@@ -1,8 +1,8 @@
 /** Words that this browser keeps for somebody: whoever signs out takes them along. */
 
 import { blockWritesAfterSignOut, STORAGE_KEY_PREFIX } from '../composer/draft-storage.ts';
-import { forgetCards } from '../tools/card-state.svelte.ts';
-import { forgetDrafts } from '../tools/questions/answer-drafts.svelte.ts';
+import { clearCardState } from '../tools/card-state.svelte.ts';
+import { clearAllDrafts } from '../tools/questions/answer-drafts.svelte.ts';
 
 /** What is typed for a session that was not begun yet, by its name among what the browser keeps. */
 export const NEW_SESSION_TEXT_KEY = 'new.text';
@@ -24,6 +24,6 @@ export function clearStoredText(persistent: () => ClearableStorage, perTab: () =
 /** Forgets what was typed and drafted and is only in memory: it outlives the parts of the page that show it. */
 export function clearTextInMemory(): void {
   blockWritesAfterSignOut();
-  forgetCards();
-  forgetDrafts();
+  clearCardState();
+  clearAllDrafts();
 }

@@ -1,7 +1,7 @@
 /** What is attached to the message that somebody writes, one chip each. Pure. */
 
 import type { Attachment, AttachmentPlan, FilePlan } from '../ahp/index.ts';
-import { bytes, many } from '../ui/format.ts';
+import { formatBytes, formatPlural } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 import { isSameAttachment } from './message-content.ts';
 
@@ -34,10 +34,11 @@ const USE_WORKSPACE_HINT = 'put it into the workspace and name it with @ instead
 
 /** Why the page does not read a file, beside what it has already. */
 export function sizeProblem(size: number, chips: readonly AttachmentChip[]): string | undefined {
-  if (size > MAX_FILE_BYTES) return `it has ${bytes(size)}, more than a browser can pass on; ${USE_WORKSPACE_HINT}`;
+  if (size > MAX_FILE_BYTES)
+    return `it has ${formatBytes(size)}, more than a browser can pass on; ${USE_WORKSPACE_HINT}`;
   const total = chips.reduce((sum, chip) => sum + (isEmbedded(chip) ? (chip.size ?? 0) : 0), size);
   return total > MAX_TOTAL_BYTES
-    ? `all files together have ${bytes(total)}, more than one message carries; ${USE_WORKSPACE_HINT}`
+    ? `all files together have ${formatBytes(total)}, more than one message carries; ${USE_WORKSPACE_HINT}`
     : undefined;
 }
 
@@ -147,7 +148,7 @@ export function sendBlocker(chips: readonly AttachmentChip[], reason: string | u
   const refused = chips.filter((chip) => chipProblem(chip)?.isBlocking);
   if (refused.length > 0) {
     const [first] = refused;
-    const rest = refused.length > 1 ? ` And ${many(refused.length - 1, 'other file')} cannot be sent.` : '';
+    const rest = refused.length > 1 ? ` And ${formatPlural(refused.length - 1, 'other file')} cannot be sent.` : '';
     return `${first?.label} cannot be sent: ${first && chipProblem(first)?.message}.${rest}`;
   }
   return reason === undefined || chips.length === 0 ? undefined : endWithPeriod(reason);
@@ -172,7 +173,7 @@ export function chipDetails({ attachment, size, plan, problem }: AttachmentChip)
   if (!attachment && problem === undefined) return 'reading…';
   if (attachment?.type === 'resource' && attachment.uri.startsWith('file:')) return 'in the workspace';
   if (attachment?.type === 'chat') return 'another chat';
-  const pages = plan?.pages === undefined ? [] : [many(plan.pages, 'page')];
+  const pages = plan?.pages === undefined ? [] : [formatPlural(plan.pages, 'page')];
   const extent = plan?.width && plan.height ? [`${plan.width} × ${plan.height}`] : [];
-  return [...(size === undefined ? [] : [bytes(size)]), ...pages, ...extent].join(' · ');
+  return [...(size === undefined ? [] : [formatBytes(size)]), ...pages, ...extent].join(' · ');
 }

@@ -1,7 +1,7 @@
 /** Completion: which word is meant, and what an item makes of the text. Offsets are UTF-16 units, as in a text field. */
 
 import type { CompletionItem } from '../ahp/index.ts';
-import { path } from '../ui/format.ts';
+import { uriPath } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 
 export interface TextSpan {
@@ -66,7 +66,7 @@ export function describeCompletion(
   }
   if (attachment.type === 'resource') {
     const icon = attachment.displayKind === 'directory' ? 'folder' : 'file';
-    return { icon, label, detail: relativePath(path(attachment.uri), directories), isAttachment: true };
+    return { icon, label, detail: relativePath(uriPath(attachment.uri), directories), isAttachment: true };
   }
   if (attachment.type === 'chat') return { icon: 'agent', label, detail: 'A chat of this session', isAttachment: true };
   return { icon: 'info', label: label || insertText, isAttachment: true };
@@ -74,6 +74,6 @@ export function describeCompletion(
 
 /** A path as seen from the first of the directories that hold it. */
 function relativePath(whole: string, directories: readonly string[]): string {
-  const home = directories.map((uri) => `${path(uri).replace(/\/$/, '')}/`).find((each) => whole.startsWith(each));
+  const home = directories.map((uri) => `${uriPath(uri).replace(/\/$/, '')}/`).find((each) => whole.startsWith(each));
   return home === undefined ? whole : whole.slice(home.length);
 }

@@ -155,7 +155,7 @@ export class ComposerState {
     const { typed, sent = [] } = this.#stored ?? {};
     const isWaiting = typed !== undefined || sent.length > 0 || this.#unacknowledged.length > 0;
     // Contents that the host does not keep are nowhere else.
-    const isHere = this.isReadingFiles || this.chips.some(({ isLocalOnly: stays }) => stays);
+    const isHere = this.isReadingFiles || this.chips.some(({ isLocalOnly }) => isLocalOnly);
     return isWaiting || isHere || this.#draftSync.isUnsent;
   }
 
@@ -198,7 +198,7 @@ export class ComposerState {
   }
 
   get #syncedChips(): readonly Chip[] {
-    return this.chips.filter(({ isLocalOnly: stays, attachment }) => !stays && attachment);
+    return this.chips.filter(({ isLocalOnly, attachment }) => !isLocalOnly && attachment);
   }
 
   get #syncedContent(): MessageContent {

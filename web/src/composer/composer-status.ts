@@ -1,7 +1,7 @@
 /** What the composer can do now, and what it says about it. Pure. */
 
 import type { ChatState, SessionState, View } from '../ahp/index.ts';
-import { many } from '../ui/format.ts';
+import { formatPlural } from '../ui/format.ts';
 import { MODIFIER_LABEL } from './composer-keys.ts';
 
 /** How a message leaves the field. */
@@ -87,7 +87,7 @@ function composerHint(
   }
   const waiting = chat.state?.queuedMessages?.length ?? 0;
   if (isQueuePaused(session.state) && waiting > 0 && text.trim() !== '') {
-    return `Sent first; then the ${many(waiting, 'message')} in the queue.`;
+    return `Sent first; then the ${formatPlural(waiting, 'message')} in the queue.`;
   }
   return text === '' || isTouch ? '' : 'Enter sends, Shift+Enter begins a new line.';
 }

@@ -1,7 +1,7 @@
 /** What can be chosen for the next messages: model, mode, effort. Pure. */
 
 import type { AgentInfo, ConfigProperty, ConfigState, Json } from '../ahp/index.ts';
-import { count } from '../ui/format.ts';
+import { formatCount } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 
 export interface ChoiceOption {
@@ -72,7 +72,7 @@ function modelOptions(property: ConfigProperty, agent: AgentInfo | undefined): r
   const known = models.map(({ id, name, maxContextWindow }) => ({
     value: id,
     label: name,
-    ...(maxContextWindow !== undefined && { detail: `${count(maxContextWindow)} tokens of context` }),
+    ...(maxContextWindow !== undefined && { detail: `${formatCount(maxContextWindow)} tokens of context` }),
   }));
   const defaultOption: ChoiceOption = { value: null, label: 'Default model', detail: 'What the agent uses by itself' };
   return [defaultOption, ...(known.length > 0 ? known : enumOptions(property))];

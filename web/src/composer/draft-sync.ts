@@ -110,9 +110,9 @@ export class DraftSync {
   }
 
   #adopt(draft: drafts.DraftState): void {
-    const { isImeActive: isLocked } = this.#surface;
-    const hasChanged = !isLocked && !isSameContent(draft.local, this.#draft.local);
-    this.#draft = isLocked ? { ...draft, local: this.#draft.local } : draft;
+    const { isImeActive } = this.#surface;
+    const hasChanged = !isImeActive && !isSameContent(draft.local, this.#draft.local);
+    this.#draft = isImeActive ? { ...draft, local: this.#draft.local } : draft;
     if (hasChanged) this.#surface.showRemote(draft.local);
   }
 

@@ -1,6 +1,6 @@
 /** What code is made of, for the eye. */
 
-const KINDS = {
+const TOKEN_KINDS = {
   keyword: 'keyword',
   built_in: 'keyword',
   literal: 'number',
@@ -30,32 +30,32 @@ const KINDS = {
   deletion: 'removed',
 } as const;
 
-export type Kind = (typeof KINDS)[keyof typeof KINDS];
+export type CodeTokenKind = (typeof TOKEN_KINDS)[keyof typeof TOKEN_KINDS];
 
 /** Some letters of one colour. */
-export interface Run {
-  readonly kind: Kind | undefined;
+export interface CodeToken {
+  readonly kind: CodeTokenKind | undefined;
   readonly text: string;
 }
 
 /** The colour for the class names of a highlighter's element. */
-export function kindOf(classes: unknown): Kind | undefined {
+export function tokenKind(classes: unknown): CodeTokenKind | undefined {
   if (!Array.isArray(classes)) return undefined;
   for (const one of classes) {
     const name = String(one).replace(/^hljs-/, '');
-    if (Object.hasOwn(KINDS, name)) return KINDS[name as keyof typeof KINDS];
+    if (Object.hasOwn(TOKEN_KINDS, name)) return TOKEN_KINDS[name as keyof typeof TOKEN_KINDS];
   }
   return undefined;
 }
 
 /** Longer code is shown without colours: they would take too long, and each is an element of the page. */
-const LONGEST = 100_000;
+const MAX_HIGHLIGHT_LENGTH = 100_000;
 
-export function isColoured(code: string, language: string): boolean {
-  return language !== '' && code.length <= LONGEST;
+export function canHighlight(code: string, language: string): boolean {
+  return language !== '' && code.length <= MAX_HIGHLIGHT_LENGTH;
 }
 
-const NAMES: Readonly<Record<string, string>> = {
+const LANGUAGE_BY_FILE_NAME: Readonly<Record<string, string>> = {
   dockerfile: 'dockerfile',
   makefile: 'makefile',
   gnumakefile: 'makefile',
@@ -63,12 +63,12 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 /** The language that was meant: the first word behind a fence, or the end of a file's name. */
-export function languageOf(said: string): string {
+export function detectLanguage(info: string): string {
   const word =
-    said
+    info
       .trim()
       .split(/[\s{,]/, 1)[0]
       ?.toLowerCase() ?? '';
   const file = word.split('/').at(-1) ?? '';
-  return NAMES[file] ?? (file.includes('.') ? (file.split('.').at(-1) ?? '') : file);
+  return LANGUAGE_BY_FILE_NAME[file] ?? (file.includes('.') ? (file.split('.').at(-1) ?? '') : file);
 }

@@ -1,6 +1,6 @@
 /** Words and addresses of Markdown, as a person should see them. */
 
-const NAMED: Readonly<Record<string, string>> = {
+const NAMED_ENTITIES: Readonly<Record<string, string>> = {
   amp: '&',
   lt: '<',
   gt: '>',
@@ -36,10 +36,10 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 
 /** The characters that entities stand for; names that are not known stay as they are. */
-export function decoded(text: string): string {
+export function decodeEntities(text: string): string {
   if (!text.includes('&')) return text;
   return text.replace(/&(#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]{2,8});/g, (whole, entity: string) => {
-    if (!entity.startsWith('#')) return NAMED[entity] ?? whole;
+    if (!entity.startsWith('#')) return NAMED_ENTITIES[entity] ?? whole;
     const hex = entity[1] === 'x' || entity[1] === 'X';
     const point = Number.parseInt(entity.slice(hex ? 2 : 1), hex ? 16 : 10);
     const isCharacter = point > 0 && point <= 0x10ffff && !(point >= 0xd800 && point <= 0xdfff);
@@ -47,20 +47,20 @@ export function decoded(text: string): string {
   });
 }
 
-const OPENS = new Set(['http:', 'https:', 'mailto:']);
+const ALLOWED_PROTOCOLS = new Set(['http:', 'https:', 'mailto:']);
 
 /** An address that may be opened. Only whole ones: nothing that a model writes leads to a place on this page. */
-export function opens(href: string): string | undefined {
+export function safeLink(href: string): string | undefined {
   try {
     const url = new URL(href);
-    return OPENS.has(url.protocol) ? url.href : undefined;
+    return ALLOWED_PROTOCOLS.has(url.protocol) ? url.href : undefined;
   } catch {
     return undefined;
   }
 }
 
 /** The path that an address without a scheme, or with `file:`, means; it is shown and not opened. */
-export function filePath(href: string): string | undefined {
+export function linkedFilePath(href: string): string | undefined {
   const file = /^file:(?:\/\/)?/i.exec(href);
   const path = file ? href.slice(file[0].length) : href;
   if (!file && (/^[a-z][a-z\d+.-]*:/i.test(href) || href.startsWith('#') || href.startsWith('//'))) return undefined;

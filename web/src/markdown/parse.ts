@@ -1,37 +1,40 @@
 /** Reads one piece of Markdown, whatever is in it, in a time that its length bounds. */
 
 import { Lexer, type Token, type Tokens, type TokensList } from 'marked';
-import { decoded, filePath, opens } from './entities-and-links.ts';
-import type { Piece } from './split-chunks.ts';
-import type { Align, Block, Inline, Item } from './syntax-tree.ts';
+import { decodeEntities, linkedFilePath, safeLink } from './entities-and-links.ts';
+import type { MarkdownChunk } from './split-chunks.ts';
+import type { ColumnAlignment, MarkdownBlock, MarkdownInline, MarkdownListItem } from './syntax-tree.ts';
 
-export type Definitions = TokensList['links'];
+export type LinkDefinitions = TokensList['links'];
 
 /** How deep lists and quotes, or words in words, may be; what is deeper is shown as it was written. */
-const DEEPEST = 16;
+const MAX_NESTING = 16;
 /** How many marks that may belong together a run of lines may have: the time to pair them grows faster than their number. */
-const MARKS = 240;
-const LONGEST_LINE = 20_000;
+const MAX_PARAGRAPH_MARKS = 240;
+const MAX_LINE_LENGTH = 20_000;
 
-export function read(piece: Piece, definitions: Definitions = none()): readonly Block[] {
-  if (piece.fence) {
-    const { language, code, open } = piece.fence;
+export function parseChunk(
+  chunk: MarkdownChunk,
+  definitions: LinkDefinitions = emptyDefinitions(),
+): readonly MarkdownBlock[] {
+  if (chunk.fence) {
+    const { language, code, open } = chunk.fence;
     return [{ type: 'code', text: code, language, open }];
   }
-  if (isHostile(piece.text)) return [plain(piece.text)];
+  if (isTooComplex(chunk.text)) return [plainBlock(chunk.text)];
   try {
-    return blocks(lex(piece.text, definitions), 0);
+    return convertBlocks(lex(chunk.text, definitions), 0);
   } catch {
     // Nesting that the check above did not foresee.
-    return [plain(piece.text)];
+    return [plainBlock(chunk.text)];
   }
 }
 
 /** The addresses that are defined in some place for the whole text. */
-export function definitionsOf(pieces: readonly Piece[]): Definitions {
-  const all = none();
-  for (const { text, fence } of pieces) {
-    if (fence || !text.includes(']:') || isHostile(text)) continue;
+export function collectDefinitions(chunks: readonly MarkdownChunk[]): LinkDefinitions {
+  const all = emptyDefinitions();
+  for (const { text, fence } of chunks) {
+    if (fence || !text.includes(']:') || isTooComplex(text)) continue;
     const lexer = new Lexer();
     lexer.blockTokens(text, lexer.tokens);
     for (const [name, link] of Object.entries(lexer.tokens.links)) all[name] ??= link;
@@ -40,100 +43,104 @@ export function definitionsOf(pieces: readonly Piece[]): Definitions {
 }
 
 /** Names are whatever somebody wrote, so nothing may be inherited. */
-function none(): Definitions {
+function emptyDefinitions(): LinkDefinitions {
   return Object.create(null);
 }
 
-function lex(text: string, definitions: Definitions): Token[] {
+function lex(text: string, definitions: LinkDefinitions): Token[] {
   const lexer = new Lexer();
   lexer.tokens.links = definitions;
   return lexer.lex(text);
 }
 
 /** How much there is to pair and to nest: reading takes longer with each of these than with any number of letters. */
-export function marksIn(text: string): number {
+export function countMarks(text: string): number {
   let marks = 0;
   for (const _mark of text.matchAll(/[*_[<~!`\\@>]|^\s*(?:[-+]|\d{1,9}[.)])\s/gm)) marks += 1;
   return marks;
 }
 
 /** Whether reading could take long: lines without end, towers of containers, or too many marks in one run of words. */
-function isHostile(text: string): boolean {
+function isTooComplex(text: string): boolean {
   let marks = 0;
   for (const line of text.split('\n')) {
-    if (line.length > LONGEST_LINE) return true;
+    if (line.length > MAX_LINE_LENGTH) return true;
     const containers = /^(?:\s*(?:>|[-*+]\s|\d{1,9}[.)]\s))+/.exec(line)?.[0] ?? '';
-    if (containers.length > 4 && containers.replace(/[\s\d.)]/g, '').length > DEEPEST) return true;
+    if (containers.length > 4 && containers.replace(/[\s\d.)]/g, '').length > MAX_NESTING) return true;
     if (line.trim() === '' || /^\s*(?:[-*+]\s|\d{1,9}[.)]\s|#|\||>)/.test(line)) marks = 0;
-    marks += marksIn(line);
-    if (marks > MARKS) return true;
+    marks += countMarks(line);
+    if (marks > MAX_PARAGRAPH_MARKS) return true;
   }
   return false;
 }
 
-export function plain(text: string): Block {
+export function plainBlock(text: string): MarkdownBlock {
   return { type: 'plain', text: text.replace(/\s+$/, '') };
 }
 
-function blocks(tokens: readonly Token[], depth: number): readonly Block[] {
-  return tokens.flatMap((token) => block(token as Tokens.Generic, depth) ?? []);
+function convertBlocks(tokens: readonly Token[], depth: number): readonly MarkdownBlock[] {
+  return tokens.flatMap((token) => convertBlock(token as Tokens.Generic, depth) ?? []);
 }
 
-function block(token: Tokens.Generic, depth: number): Block | undefined {
-  if (depth > DEEPEST) return plain(token.raw);
+function convertBlock(token: Tokens.Generic, depth: number): MarkdownBlock | undefined {
+  if (depth > MAX_NESTING) return plainBlock(token.raw);
   switch (token.type) {
     case 'space':
     case 'def':
     case 'checkbox':
       return undefined;
     case 'heading':
-      return { type: 'heading', level: token.depth, children: words(token, depth) };
+      return { type: 'heading', level: token.depth, children: convertInlineContent(token, depth) };
     case 'paragraph':
-      return { type: 'paragraph', children: words(token, depth) };
+      return { type: 'paragraph', children: convertInlineContent(token, depth) };
     case 'text':
-      return { type: 'line', children: words(token, depth) };
+      return { type: 'line', children: convertInlineContent(token, depth) };
     case 'code':
       return { type: 'code', text: token.text, language: token.lang ?? '', open: false };
     case 'blockquote':
-      return { type: 'quote', children: blocks(token.tokens ?? [], depth + 1) };
+      return { type: 'quote', children: convertBlocks(token.tokens ?? [], depth + 1) };
     case 'list':
-      return list(token as Tokens.List, depth);
+      return convertList(token as Tokens.List, depth);
     case 'table':
-      return table(token as Tokens.Table, depth);
+      return convertTable(token as Tokens.Table, depth);
     case 'hr':
       return { type: 'rule' };
     default:
-      return token.raw.trim() === '' ? undefined : plain(token.raw);
+      return token.raw.trim() === '' ? undefined : plainBlock(token.raw);
   }
 }
 
-function list(token: Tokens.List, depth: number): Block {
-  const items = token.items.map((item): Item => {
-    const children = blocks(item.tokens, depth + 1);
+function convertList(token: Tokens.List, depth: number): MarkdownBlock {
+  const items = token.items.map((item): MarkdownListItem => {
+    const children = convertBlocks(item.tokens, depth + 1);
     return item.task ? { checked: item.checked === true, children } : { children };
   });
   return { type: 'list', start: token.ordered ? Number(token.start) || 0 : undefined, items };
 }
 
-function table(token: Tokens.Table, depth: number): Block {
-  const cells = (row: readonly Tokens.TableCell[]) => row.map((cell) => inlines(cell.tokens, depth + 1));
-  const align = token.align.map((side): Align => side ?? undefined);
+function convertTable(token: Tokens.Table, depth: number): MarkdownBlock {
+  const cells = (row: readonly Tokens.TableCell[]) => row.map((cell) => convertInlines(cell.tokens, depth + 1));
+  const align = token.align.map((side): ColumnAlignment => side ?? undefined);
   return { type: 'table', align, header: cells(token.header), rows: token.rows.map(cells) };
 }
 
-function words(token: Tokens.Generic, depth: number): readonly Inline[] {
-  return token.tokens ? inlines(token.tokens, depth + 1) : [{ type: 'text', text: decoded(token.text ?? token.raw) }];
+function convertInlineContent(token: Tokens.Generic, depth: number): readonly MarkdownInline[] {
+  return token.tokens
+    ? convertInlines(token.tokens, depth + 1)
+    : [{ type: 'text', text: decodeEntities(token.text ?? token.raw) }];
 }
 
-function inlines(tokens: readonly Token[], depth: number): readonly Inline[] {
-  return tokens.flatMap((token) => inline(token as Tokens.Generic, depth));
+function convertInlines(tokens: readonly Token[], depth: number): readonly MarkdownInline[] {
+  return tokens.flatMap((token) => convertInline(token as Tokens.Generic, depth));
 }
 
-function inline(token: Tokens.Generic, depth: number): readonly Inline[] {
-  if (depth > DEEPEST) return [{ type: 'text', text: token.raw }];
+function convertInline(token: Tokens.Generic, depth: number): readonly MarkdownInline[] {
+  if (depth > MAX_NESTING) return [{ type: 'text', text: token.raw }];
   switch (token.type) {
     case 'text':
-      return token.tokens ? inlines(token.tokens, depth + 1) : [{ type: 'text', text: decoded(token.text) }];
+      return token.tokens
+        ? convertInlines(token.tokens, depth + 1)
+        : [{ type: 'text', text: decodeEntities(token.text) }];
     case 'escape':
       return [{ type: 'text', text: token.text }];
     case 'codespan':
@@ -143,24 +150,24 @@ function inline(token: Tokens.Generic, depth: number): readonly Inline[] {
     case 'strong':
     case 'em':
     case 'del':
-      return [{ type: token.type, children: inlines(token.tokens ?? [], depth + 1) }];
+      return [{ type: token.type, children: convertInlines(token.tokens ?? [], depth + 1) }];
     case 'link':
-      return link(decoded(token.href), inlines(token.tokens ?? [], depth + 1));
+      return convertLink(decodeEntities(token.href), convertInlines(token.tokens ?? [], depth + 1));
     case 'image':
       // Looking at a picture of somebody else would tell them: it is a link.
-      return link(decoded(token.href), [{ type: 'text', text: decoded(token.text) || 'Picture' }]);
+      return convertLink(decodeEntities(token.href), [{ type: 'text', text: decodeEntities(token.text) || 'Picture' }]);
     default:
       return [{ type: 'text', text: token.raw }];
   }
 }
 
 /** A link that opens, the path of a file, or only its words. Links in links are none. */
-function link(href: string, children: readonly Inline[]): readonly Inline[] {
+function convertLink(href: string, children: readonly MarkdownInline[]): readonly MarkdownInline[] {
   const inside = children.flatMap((child) => (child.type === 'link' ? child.children : child));
-  const address = opens(href);
+  const address = safeLink(href);
   if (address)
     return [{ type: 'link', href: address, children: inside.length ? inside : [{ type: 'text', text: href }] }];
-  const path = filePath(href);
+  const path = linkedFilePath(href);
   if (!path) return inside;
   const label = inside.map((child) => ('text' in child ? child.text : '')).join('');
   if (label === '' || path.includes(label)) return [{ type: 'code', text: path }];

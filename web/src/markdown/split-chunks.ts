@@ -4,17 +4,17 @@
  * only where no reading could join them.
  */
 
-export interface Piece {
+export interface MarkdownChunk {
   /** Where it begins. */
-  readonly at: number;
+  readonly offset: number;
   readonly text: string;
   /** A fenced block needs no further reading. */
   readonly fence?: { readonly language: string; readonly code: string; readonly open: boolean };
 }
 
 /** From where on a list is cut before its next item, and anything at its next line. */
-const LONG = 4_096;
-const LONGEST = 16_384;
+const LIST_SPLIT_LENGTH = 4_096;
+const MAX_CHUNK_LENGTH = 16_384;
 
 const FENCE = /^( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$/;
 /** A fence somewhere inside of items. */
@@ -22,8 +22,8 @@ const INNER_FENCE = /^(?:\s*(?:[-*+]|\d{1,9}[.)])\s+)*\s*(`{3,}(?=[^`]*$)|~{3,})
 /** The beginning of an item; a number alone may become one. */
 const ITEM = /^ {0,3}(?:[-*+](?:\s|$)|\d{1,9}(?:[.)](?:\s|$)|$))/;
 
-export function split(text: string): readonly Piece[] {
-  const pieces: Piece[] = [];
+export function splitChunks(text: string): readonly MarkdownChunk[] {
+  const pieces: MarkdownChunk[] = [];
   let at = 0;
   while (at < text.length) {
     const line = lineAt(text, at);
@@ -33,30 +33,34 @@ export function split(text: string): readonly Piece[] {
       continue;
     }
     const fence = FENCE.exec(line.text);
-    const piece = fence ? fenced(text, at, fence) : unfenced(text, at);
+    const piece = fence ? readFencedChunk(text, at, fence) : readTextChunk(text, at);
     pieces.push(piece);
     at += piece.text.length;
   }
   return pieces;
 }
 
-function fenced(text: string, from: number, [, indent = '', mark = '', info = '']: RegExpExecArray): Piece {
+function readFencedChunk(
+  text: string,
+  from: number,
+  [, indent = '', mark = '', info = '']: RegExpExecArray,
+): MarkdownChunk {
   const begin = lineAt(text, from).next;
   const language = info.trim();
-  const piece = (to: number, end: number, open: boolean): Piece => {
-    const code = unindented(text.slice(begin, to), indent.length).replace(/\r?\n$/, '');
-    return { at: from, text: text.slice(from, end), fence: { language, code, open } };
+  const piece = (to: number, end: number, open: boolean): MarkdownChunk => {
+    const code = removeIndent(text.slice(begin, to), indent.length).replace(/\r?\n$/, '');
+    return { offset: from, text: text.slice(from, end), fence: { language, code, open } };
   };
   let at = begin;
   while (at < text.length) {
     const line = lineAt(text, at);
-    if (closes(line.text, mark)) return piece(at, line.next, false);
+    if (isClosingFence(line.text, mark)) return piece(at, line.next, false);
     at = line.next;
   }
   return piece(at, at, true);
 }
 
-function unfenced(text: string, from: number): Piece {
+function readTextChunk(text: string, from: number): MarkdownChunk {
   const isList = ITEM.test(lineAt(text, from).text);
   let at = from;
   let inner = '';
@@ -72,21 +76,25 @@ function unfenced(text: string, from: number): Piece {
       if (FENCE.test(line.text) && !(isList && indented)) break;
     }
     const long = at - from;
-    if (long > LONGEST || (long > LONG && isList && !inner && /^\S/.test(line.text) && ITEM.test(line.text))) break;
-    if (inner) inner = closes(line.text, inner) ? '' : inner;
+    if (
+      long > MAX_CHUNK_LENGTH ||
+      (long > LIST_SPLIT_LENGTH && isList && !inner && /^\S/.test(line.text) && ITEM.test(line.text))
+    )
+      break;
+    if (inner) inner = isClosingFence(line.text, inner) ? '' : inner;
     else inner = INNER_FENCE.exec(line.text)?.[1] ?? '';
     blank = empty;
     at = line.next;
   }
-  return { at: from, text: text.slice(from, at) };
+  return { offset: from, text: text.slice(from, at) };
 }
 
-function closes(line: string, mark: string): boolean {
+function isClosingFence(line: string, mark: string): boolean {
   const trimmed = line.trim();
   return trimmed.length >= mark.length && trimmed.startsWith(mark) && trimmed === mark.charAt(0).repeat(trimmed.length);
 }
 
-function unindented(code: string, by: number): string {
+function removeIndent(code: string, by: number): string {
   return by === 0 ? code : code.replace(new RegExp(`^ {1,${by}}`, 'gm'), '');
 }
 

@@ -1,15 +1,15 @@
 /** Ends, for the eye only, what an answer that is still coming has begun. */
 
 /** The last piece of a text as it will probably go on: tables stand at once, words are bold before their end has come. */
-export function mended(text: string): string {
+export function closeUnfinished(text: string): string {
   const lines = text.split('\n');
   const last = lines.at(-1) ?? '';
   // Two dashes under a line would make a heading of it until the third word comes.
   if (lines.length > 1 && /^\s*(?:-+|=+|[*+]|\d+[.)]?)\s*$/.test(last)) return lines.slice(0, -1).join('\n');
-  return table(lines) ?? text + endOf(lastRun(lines));
+  return completeTable(lines) ?? text + closingMarks(lastParagraph(lines));
 }
 
-function table(lines: readonly string[]): string | undefined {
+function completeTable(lines: readonly string[]): string | undefined {
   const [header = '', rule, ...rows] = lines;
   if (!/^\s*\|.*\|/.test(header) || rows.length > 0) return undefined;
   if (rule !== undefined && !/^[\s|:-]*$/.test(rule)) return undefined;
@@ -20,14 +20,14 @@ function table(lines: readonly string[]): string | undefined {
   return `${header}\n${'|---'.repeat(columns)}|`;
 }
 
-function lastRun(lines: readonly string[]): string {
+function lastParagraph(lines: readonly string[]): string {
   const from = lines.findLastIndex((line) => line.trim() === '' || /^\s*(?:[-*+]\s|\d+[.)]\s|\|)/.test(line));
   const item = lines[from]?.replace(/^\s*(?:[-*+]|\d+[.)])\s/, '') ?? '';
   return [item, ...lines.slice(from + 1)].join('\n');
 }
 
 /** What would close a code span or bold words that are open at the end. */
-function endOf(words: string): string {
+function closingMarks(words: string): string {
   const open = words.replace(/(`+)[^`]+\1(?!`)/g, '');
   const tick = open.indexOf('`');
   if (tick >= 0) return /^`[^`\s]/.test(open.slice(tick)) ? '`' : '';

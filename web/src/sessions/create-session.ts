@@ -2,40 +2,43 @@
 
 import type { Chat, Host, JsonObject, Session, Uri, UserMessage } from '../ahp/index.ts';
 
-export interface Beginning {
+export interface NewSessionOptions {
   readonly provider: string;
   readonly directory: Uri;
   readonly config: JsonObject;
 }
 
 /** A session that was made, with its chat held open. */
-export interface Begun {
+export interface CreatedSession {
   readonly uri: Uri;
   readonly chat: Chat;
 }
 
-export async function begin(host: Host, { provider, directory, config }: Beginning): Promise<Begun> {
+export async function createSession(
+  host: Host,
+  { provider, directory, config }: NewSessionOptions,
+): Promise<CreatedSession> {
   const chosen = Object.keys(config).length > 0;
   const uri = await host.createSession(provider, { workingDirectories: [directory], ...(chosen && { config }) });
   const session = host.openSession(uri);
   try {
-    return { uri, chat: host.openChat(await defaultChat(session)) };
+    return { uri, chat: host.openChat(await waitForDefaultChat(session)) };
   } finally {
     session.close();
   }
 }
 
 /** The first message names its model, as far as one was chosen. */
-export function firstWords(text: string, config: JsonObject): UserMessage {
+export function firstMessage(text: string, config: JsonObject): UserMessage {
   const { model } = config;
   return { text, ...(typeof model === 'string' && { model: { id: model } }) };
 }
 
-function defaultChat(session: Session): Promise<Uri> {
+function waitForDefaultChat(session: Session): Promise<Uri> {
   return new Promise((resolve, reject) => {
     let stop: (() => void) | undefined;
     let isDone = false;
-    const end = (run: () => void) => {
+    const finish = (run: () => void) => {
       isDone = true;
       stop?.();
       run();
@@ -43,8 +46,8 @@ function defaultChat(session: Session): Promise<Uri> {
     stop = session.view.subscribe(({ state, error }) => {
       const uri = state?.defaultChat;
       if (isDone) return;
-      if (uri !== undefined) end(() => resolve(uri));
-      else if (error) end(() => reject(error));
+      if (uri !== undefined) finish(() => resolve(uri));
+      else if (error) finish(() => reject(error));
     });
     if (isDone) stop();
   });

@@ -2,13 +2,13 @@
 
 import type { ConfigProperty, RootState } from '../ahp/index.ts';
 
-export interface Elsewhere {
+export interface ExternalSessionsSetting {
   readonly property: ConfigProperty;
   readonly chosen: unknown;
 }
 
 /** The host's property and what was chosen; a host that has no such property has no such question. */
-export function elsewhereOf(root: RootState | undefined): Elsewhere | undefined {
+export function externalSessionsSetting(root: RootState | undefined): ExternalSessionsSetting | undefined {
   const property = root?.config?.schema.properties.showExternalSessions;
   return property && { property, chosen: root?.config?.values.showExternalSessions ?? property.default };
 }

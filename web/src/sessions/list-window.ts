@@ -1,7 +1,7 @@
 /** Which rows of a long list are drawn: those that are seen, and some around them. */
 
 /** Where each row begins; the last number is where the list ends. */
-export function offsetsOf(heights: readonly number[]): readonly number[] {
+export function rowOffsets(heights: readonly number[]): readonly number[] {
   const offsets = [0];
   let end = 0;
   for (const height of heights) {
@@ -12,20 +12,20 @@ export function offsetsOf(heights: readonly number[]): readonly number[] {
 }
 
 /** The rows from `first` up to, but without, `end`. */
-export interface Span {
+export interface RowRange {
   readonly first: number;
   readonly end: number;
 }
 
-export function seen(offsets: readonly number[], top: number, height: number, around: number): Span {
+export function visibleRows(offsets: readonly number[], top: number, height: number, overscan: number): RowRange {
   const count = offsets.length - 1;
-  const first = rowAt(offsets, Math.max(0, top - around));
-  const last = rowAt(offsets, top + height + around);
+  const first = rowAt(offsets, Math.max(0, top - overscan));
+  const last = rowAt(offsets, top + height + overscan);
   return { first: Math.min(first, count), end: Math.min(last + 1, count) };
 }
 
 /** How far a list has to be scrolled so that a row is seen; it does not move if it is. */
-export function scrollTo(offsets: readonly number[], row: number, top: number, height: number): number {
+export function scrollTopForRow(offsets: readonly number[], row: number, top: number, height: number): number {
   const begin = offsets[row] ?? 0;
   const end = offsets[row + 1] ?? begin;
   if (begin < top) return begin;
@@ -33,12 +33,12 @@ export function scrollTo(offsets: readonly number[], row: number, top: number, h
 }
 
 /** The row at a place, by halving. */
-function rowAt(offsets: readonly number[], place: number): number {
+function rowAt(offsets: readonly number[], y: number): number {
   let low = 0;
   let high = Math.max(0, offsets.length - 2);
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if ((offsets[middle] ?? 0) <= place) low = middle;
+    if ((offsets[middle] ?? 0) <= y) low = middle;
     else high = middle - 1;
   }
   return low;

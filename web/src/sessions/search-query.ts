@@ -2,36 +2,38 @@
 
 export type FilterName = 'workspace' | 'after' | 'from' | 'tool' | 'file';
 
-export type Filters = Readonly<Partial<Record<FilterName, string>>>;
+export type SearchFilterValues = Readonly<Partial<Record<FilterName, string>>>;
 
 /** A piece of a query, as it was typed. */
-interface Piece {
+interface QueryTerm {
   readonly text: string;
   readonly filter?: FilterName;
   readonly value?: string;
 }
 
-const PIECE = /-?(?:(workspace|after|from|tool|file):)?("[^"]*"\*?|\S+)/g;
+const QUERY_TERM = /-?(?:(workspace|after|from|tool|file):)?("[^"]*"\*?|\S+)/g;
 
 /** The filters of a query, and its other words as they stand. Of a filter that is there twice, the last one is shown. */
-export function readQuery(query: string): { readonly words: string; readonly filters: Filters } {
-  const pieces = piecesOf(query);
-  const words = pieces.filter(({ filter }) => !filter).map(({ text }) => text);
+export function parseQuery(query: string): { readonly words: string; readonly filters: SearchFilterValues } {
+  const terms = queryTerms(query);
+  const words = terms.filter(({ filter }) => !filter).map(({ text }) => text);
   const filters: Partial<Record<FilterName, string>> = {};
-  for (const { filter, value } of pieces) if (filter && value) filters[filter] = value;
+  for (const { filter, value } of terms) if (filter && value) filters[filter] = value;
   return { words: words.join(' '), filters };
 }
 
 /** The same query with another value of a filter, or without it. */
 export function withFilter(query: string, name: FilterName, value: string | undefined): string {
-  const rest = piecesOf(query).filter(({ filter }) => filter !== name);
+  const rest = queryTerms(query).filter(({ filter }) => filter !== name);
   const text = rest.map((piece) => piece.text);
-  const wanted = value?.trim().replaceAll('"', '');
-  return [...text, ...(wanted ? [`${name}:${/\s/.test(wanted) ? `"${wanted}"` : wanted}`] : [])].join(' ');
+  const cleanValue = value?.trim().replaceAll('"', '');
+  return [...text, ...(cleanValue ? [`${name}:${/\s/.test(cleanValue) ? `"${cleanValue}"` : cleanValue}`] : [])].join(
+    ' ',
+  );
 }
 
-function piecesOf(query: string): readonly Piece[] {
-  return [...query.matchAll(PIECE)].map(([text, filter, value = '']) =>
+function queryTerms(query: string): readonly QueryTerm[] {
+  return [...query.matchAll(QUERY_TERM)].map(([text, filter, value = '']) =>
     // `-tool:` is a filter of its own kind, which is kept as it was typed.
     filter && !text.startsWith('-')
       ? { text, filter: filter as FilterName, value: value.replace(/^"|"$/g, '') }
@@ -40,20 +42,20 @@ function piecesOf(query: string): readonly Piece[] {
 }
 
 /** A snippet in pieces, some of which are what was looked for. The ranges are the host's. */
-export function marked(
+export function highlightMatches(
   snippet: string,
   matches: readonly (readonly [number, number])[],
 ): readonly { readonly text: string; readonly isMatch: boolean }[] {
-  const pieces: { text: string; isMatch: boolean }[] = [];
+  const terms: { text: string; isMatch: boolean }[] = [];
   let at = 0;
   for (const [from, to] of [...matches].sort(([one], [other]) => one - other)) {
     const begin = Math.max(from, at);
     const end = Math.min(to, snippet.length);
     if (begin >= end) continue;
-    if (begin > at) pieces.push({ text: snippet.slice(at, begin), isMatch: false });
-    pieces.push({ text: snippet.slice(begin, end), isMatch: true });
+    if (begin > at) terms.push({ text: snippet.slice(at, begin), isMatch: false });
+    terms.push({ text: snippet.slice(begin, end), isMatch: true });
     at = end;
   }
-  if (at < snippet.length) pieces.push({ text: snippet.slice(at), isMatch: false });
-  return pieces;
+  if (at < snippet.length) terms.push({ text: snippet.slice(at), isMatch: false });
+  return terms;
 }

@@ -4,8 +4,8 @@ import type { SessionSummary, Uri } from '../ahp/index.ts';
 import type { Page } from '../app/page.svelte.ts';
 import { copyText } from '../ui/clipboard.ts';
 import type { MenuItem } from '../ui/Menu.svelte';
-import { remove, rename, setArchived, setRead, setTag } from './session-commands.ts';
-import { isArchived, isUnread, tagOf, titleOf } from './session-rows.ts';
+import { deleteSession, renameSession, setSessionArchived, setSessionRead, setSessionTag } from './session-commands.ts';
+import { isArchived, isUnread, sessionTag, sessionTitle } from './session-rows.ts';
 
 export class SessionActions {
   readonly #page: Page;
@@ -24,27 +24,27 @@ export class SessionActions {
 
   async rename(session: SessionSummary, title: string): Promise<void> {
     this.renaming = undefined;
-    const wanted = title.trim();
-    if (wanted === '' || wanted === session.title) return;
-    await this.#page.attempt(rename(this.#page.host, session.resource, wanted));
+    const newValue = title.trim();
+    if (newValue === '' || newValue === session.title) return;
+    await this.#page.attempt(renameSession(this.#page.host, session.resource, newValue));
   }
 
   async setArchived(session: SessionSummary, archived: boolean): Promise<void> {
-    const done = await this.#page.attempt(setArchived(this.#page.host, session.resource, archived));
-    if (done) this.#page.showNotice(`${archived ? 'Archived' : 'Back in the list'}: ${titleOf(session)}`);
+    const isDone = await this.#page.attempt(setSessionArchived(this.#page.host, session.resource, archived));
+    if (isDone) this.#page.showNotice(`${archived ? 'Archived' : 'Back in the list'}: ${sessionTitle(session)}`);
   }
 
   async setRead(session: SessionSummary, isRead: boolean): Promise<void> {
     this.keptUnread = isRead ? undefined : session.resource;
-    await this.#page.attempt(setRead(this.#page.host, session.resource, isRead));
+    await this.#page.attempt(setSessionRead(this.#page.host, session.resource, isRead));
   }
 
   /** Puts a tag on a session; an empty one takes it away. */
   async setTag(session: SessionSummary, tag: string): Promise<void> {
     this.tagging = undefined;
-    const wanted = tag.trim();
-    if (wanted !== (tagOf(session) ?? ''))
-      await this.#page.attempt(setTag(this.#page.host, session.resource, wanted || null));
+    const newValue = tag.trim();
+    if (newValue !== (sessionTag(session) ?? ''))
+      await this.#page.attempt(setSessionTag(this.#page.host, session.resource, newValue || null));
   }
 
   async delete(session: SessionSummary): Promise<void> {
@@ -52,17 +52,17 @@ export class SessionActions {
     const { route } = this.#page;
     if (route.view === 'session' && route.session === session.resource)
       this.#page.navigate({ view: 'home' }, 'replace');
-    const done = await this.#page.attempt(remove(this.#page.host, session.resource));
-    if (done) this.#page.showNotice(`Deleted: ${titleOf(session)}`);
+    const isDone = await this.#page.attempt(deleteSession(this.#page.host, session.resource));
+    if (isDone) this.#page.showNotice(`Deleted: ${sessionTitle(session)}`);
   }
 
   async copyId(session: SessionSummary): Promise<void> {
-    const done = await this.#page.attempt(copyText(session.resource));
-    if (done) this.#page.showNotice('The id is copied.');
+    const isDone = await this.#page.attempt(copyText(session.resource));
+    if (isDone) this.#page.showNotice('The id is copied.');
   }
 
   /** A session's menu. */
-  menu(session: SessionSummary): readonly MenuItem[] {
+  menuItems(session: SessionSummary): readonly MenuItem[] {
     const archived = isArchived(session);
     const unread = isUnread(session);
     return [
@@ -79,7 +79,7 @@ export class SessionActions {
       },
       { label: 'Tag…', icon: 'tag', run: () => this.#startTag(session) },
       { label: 'Copy id', icon: 'copy', run: () => void this.copyId(session) },
-      { label: 'Delete…', icon: 'trash', danger: true, run: () => this.#ask(session) },
+      { label: 'Delete…', icon: 'trash', danger: true, run: () => this.#confirmDelete(session) },
     ];
   }
 
@@ -91,7 +91,7 @@ export class SessionActions {
     this.tagging = session;
   }
 
-  #ask(session: SessionSummary): void {
+  #confirmDelete(session: SessionSummary): void {
     this.deleting = session;
   }
 }

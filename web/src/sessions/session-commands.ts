@@ -3,34 +3,34 @@
 import { type Host, ROOT_CHANNEL, type Session, type Uri } from '../ahp/index.ts';
 
 /** Opens a session for one wish. */
-async function once(host: Host, uri: Uri, wish: (session: Session) => Promise<unknown>): Promise<void> {
+async function withSession(host: Host, uri: Uri, run: (session: Session) => Promise<unknown>): Promise<void> {
   const session = host.openSession(uri);
   try {
-    await wish(session);
+    await run(session);
   } finally {
     session.close();
   }
 }
 
-export function rename(host: Host, uri: Uri, title: string): Promise<void> {
-  return once(host, uri, (session) => session.rename(title));
+export function renameSession(host: Host, uri: Uri, title: string): Promise<void> {
+  return withSession(host, uri, (session) => session.rename(title));
 }
 
-export function setRead(host: Host, uri: Uri, isRead: boolean): Promise<void> {
-  return once(host, uri, (session) => session.setRead(isRead));
+export function setSessionRead(host: Host, uri: Uri, isRead: boolean): Promise<void> {
+  return withSession(host, uri, (session) => session.setRead(isRead));
 }
 
-export function setArchived(host: Host, uri: Uri, isArchived: boolean): Promise<void> {
-  return once(host, uri, (session) => session.setArchived(isArchived));
+export function setSessionArchived(host: Host, uri: Uri, isArchived: boolean): Promise<void> {
+  return withSession(host, uri, (session) => session.setArchived(isArchived));
 }
 
 /** Deletes a session for everybody, with the agent's own record. */
-export async function remove(host: Host, uri: Uri): Promise<void> {
+export async function deleteSession(host: Host, uri: Uri): Promise<void> {
   await host.client.request('disposeSession', { channel: uri });
 }
 
 /** Puts a tag on a session, or takes it away. */
-export async function setTag(host: Host, uri: Uri, tag: string | null): Promise<void> {
+export async function setSessionTag(host: Host, uri: Uri, tag: string | null): Promise<void> {
   await host.client.request('hostler/tagSession', { channel: uri, tag });
 }
 

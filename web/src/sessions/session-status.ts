@@ -1,11 +1,11 @@
 /** A session's status in words and shapes. */
 
 import { activityOf, type SessionSummary } from '../ahp/index.ts';
-import { isUnread, tagOf } from './session-rows.ts';
+import { isUnread, sessionTag } from './session-rows.ts';
 
-export type Shape = 'working' | 'waiting' | 'failed' | 'unread' | 'idle';
+export type StatusShape = 'working' | 'waiting' | 'failed' | 'unread' | 'idle';
 
-export function shapeOf(session: SessionSummary): Shape {
+export function sessionStatusShape(session: SessionSummary): StatusShape {
   switch (activityOf(session.status)) {
     case 'inputNeeded':
       return 'waiting';
@@ -19,7 +19,7 @@ export function shapeOf(session: SessionSummary): Shape {
 }
 
 /** What a shape means; what is idle needs no word. */
-export const WORDS: Readonly<Record<Shape, string>> = {
+export const STATUS_LABELS: Readonly<Record<StatusShape, string>> = {
   working: 'Working',
   waiting: 'Waiting for you',
   failed: 'Failed',
@@ -28,9 +28,9 @@ export const WORDS: Readonly<Record<Shape, string>> = {
 };
 
 /** The second line of a session: what it does, as far as that is not said by its group, whose sessions name their folder. */
-export function secondLine(session: SessionSummary, folder: string | undefined): string {
-  const shape = shapeOf(session);
-  const doing = session.activity || (folder || shape === 'unread' ? '' : WORDS[shape]);
-  const tag = tagOf(session);
-  return [folder, doing, tag && `#${tag}`].filter(Boolean).join(' · ');
+export function sessionSubtitle(session: SessionSummary, folder: string | undefined): string {
+  const shape = sessionStatusShape(session);
+  const activity = session.activity || (folder || shape === 'unread' ? '' : STATUS_LABELS[shape]);
+  const tag = sessionTag(session);
+  return [folder, activity, tag && `#${tag}`].filter(Boolean).join(' · ');
 }

@@ -18,8 +18,8 @@ export interface CardActions {
   readonly edit?: () => unknown;
 }
 
-interface Card {
-  readonly place: string;
+interface RegisteredCard {
+  readonly cardId: string;
   readonly element: HTMLElement;
   /** Whether the chords may be about it: it is a request that is allowed or denied. */
   readonly takesChords: boolean;
@@ -27,41 +27,41 @@ interface Card {
 }
 
 /** How long a card is the chords' own before they work, in milliseconds: a card that has just come was not read. */
-const SETTLE_MS = 400;
+const CHORD_DELAY_MS = 400;
 
-const cards = new Set<Card>();
-const now: { focused: string | undefined; marked: string | undefined } = $state({
+const cards = new Set<RegisteredCard>();
+const keyTargets: { focused: string | undefined; marked: string | undefined } = $state({
   focused: undefined,
   marked: undefined,
 });
-let elected: string | undefined;
-let settling: ReturnType<typeof setTimeout> | undefined;
+let chordCandidate: string | undefined;
+let chordTimer: ReturnType<typeof setTimeout> | undefined;
 
 /** Whether digits and letters work on a card now. */
-export function hasLetters(place: string): boolean {
-  return areLetterKeysEnabled() && now.focused === place;
+export function hasLetterKeys(cardId: string): boolean {
+  return areLetterKeysEnabled() && keyTargets.focused === cardId;
 }
 
 /** Whether the chords are about a card now. */
-export function hasChords(place: string): boolean {
-  return now.marked === place;
+export function hasChords(cardId: string): boolean {
+  return keyTargets.marked === cardId;
 }
 
 /** A card waits for an answer; the result takes it away. */
-export function answerable(
-  place: string,
+export function registerCard(
+  cardId: string,
   element: HTMLElement,
   actions: CardActions,
 ): { seen: (isOnScreen: boolean) => void; end: () => void } {
-  const card: Card = { place, element, takesChords: actions.deny !== undefined, isOnScreen: true };
+  const card: RegisteredCard = { cardId, element, takesChords: actions.deny !== undefined, isOnScreen: true };
   cards.add(card);
   const within = () => element;
   const press = (control: string, run: (() => unknown) | undefined) => (event: KeyboardEvent) => {
-    if (!run || !isSeen(element.querySelector(`[data-key="${control}"]`))) return false;
+    if (!run || !isUnobscured(element.querySelector(`[data-key="${control}"]`))) return false;
     // A key that is held down answers once.
     return event.repeat || untrack(run);
   };
-  const when = () => hasChords(place);
+  const when = () => hasChords(cardId);
   const unbind = shortcuts.bind(
     {
       id: 'option',
@@ -75,56 +75,57 @@ export function answerable(
     { id: 'deny', when, run: press('0', actions.deny) },
   );
   // A focused button that is taken away loses the focus in the middle of an update, when nothing may be changed.
-  const entered = () => queueMicrotask(() => cards.has(card) && focus(place));
-  const left = ({ relatedTarget }: FocusEvent) => {
-    if (!(relatedTarget instanceof Node && element.contains(relatedTarget))) queueMicrotask(() => blur(place));
+  const onFocusIn = () => queueMicrotask(() => cards.has(card) && onCardFocus(cardId));
+  const onFocusOut = ({ relatedTarget }: FocusEvent) => {
+    if (!(relatedTarget instanceof Node && element.contains(relatedTarget))) queueMicrotask(() => onCardBlur(cardId));
   };
-  element.addEventListener('focusin', entered);
-  element.addEventListener('focusout', left);
-  elect();
+  element.addEventListener('focusin', onFocusIn);
+  element.addEventListener('focusout', onFocusOut);
+  updateChordTarget();
   return {
     seen: (isOnScreen) => {
       card.isOnScreen = isOnScreen;
-      elect();
+      updateChordTarget();
     },
     end: () => {
       unbind();
-      element.removeEventListener('focusin', entered);
-      element.removeEventListener('focusout', left);
+      element.removeEventListener('focusin', onFocusIn);
+      element.removeEventListener('focusout', onFocusOut);
       cards.delete(card);
-      blur(place);
+      onCardBlur(cardId);
     },
   };
 }
 
-function focus(place: string): void {
-  now.focused = place;
-  elect();
+function onCardFocus(cardId: string): void {
+  keyTargets.focused = cardId;
+  updateChordTarget();
 }
 
-function blur(place: string): void {
-  if (untrack(() => now.focused) === place) now.focused = undefined;
-  elect();
+function onCardBlur(cardId: string): void {
+  if (untrack(() => keyTargets.focused) === cardId) keyTargets.focused = undefined;
+  updateChordTarget();
 }
 
 /** Gives the chords to one card: at once if it has the focus, and else when it has been the first one for a moment. */
-function elect(): void {
-  const focused = untrack(() => now.focused);
-  const able = [...cards].filter(({ takesChords }) => takesChords);
+function updateChordTarget(): void {
+  const focused = untrack(() => keyTargets.focused);
+  const chordCards = [...cards].filter(({ takesChords }) => takesChords);
   const chosen =
-    able.find(({ place }) => place === focused) ?? able.filter(({ isOnScreen }) => isOnScreen).sort(byPlace)[0];
-  if (chosen?.place === elected && chosen?.place !== focused) return;
-  clearTimeout(settling);
-  elected = chosen?.place;
+    chordCards.find(({ cardId }) => cardId === focused) ??
+    chordCards.filter(({ isOnScreen }) => isOnScreen).sort(compareByPosition)[0];
+  if (chosen?.cardId === chordCandidate && chosen?.cardId !== focused) return;
+  clearTimeout(chordTimer);
+  chordCandidate = chosen?.cardId;
   const mark = () => {
-    now.marked = elected;
+    keyTargets.marked = chordCandidate;
   };
-  if (elected === focused) return mark();
-  now.marked = undefined;
-  settling = setTimeout(mark, SETTLE_MS);
+  if (chordCandidate === focused) return mark();
+  keyTargets.marked = undefined;
+  chordTimer = setTimeout(mark, CHORD_DELAY_MS);
 }
 
-function byPlace(one: Card, other: Card): number {
+function compareByPosition(one: RegisteredCard, other: RegisteredCard): number {
   return one.element.compareDocumentPosition(other.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1;
 }
 
@@ -132,7 +133,7 @@ function byPlace(one: Card, other: Card): number {
  * Whether the button that a key stands for can be seen: it may be scrolled away, lie under something else, or behind the door. What
  * is found at its place knows all of that.
  */
-function isSeen(control: Element | null): boolean {
+function isUnobscured(control: Element | null): boolean {
   if (!control) return false;
   const { left, top, width, height } = control.getBoundingClientRect();
   const found = document.elementFromPoint(left + width / 2, top + height / 2);
@@ -141,7 +142,7 @@ function isSeen(control: Element | null): boolean {
 }
 
 /** What `aria-keyshortcuts` says about a button of a card: the keys that work now. */
-export function ariaKeys(place: string, key: string, chord?: ShortcutId): string | undefined {
-  const keys = [hasLetters(place) && key, chord && hasChords(place) && ariaKeyShortcut(chord)].filter(Boolean);
+export function ariaKeys(cardId: string, key: string, chord?: ShortcutId): string | undefined {
+  const keys = [hasLetterKeys(cardId) && key, chord && hasChords(cardId) && ariaKeyShortcut(chord)].filter(Boolean);
   return keys.length > 0 ? keys.join(' ') : undefined;
 }

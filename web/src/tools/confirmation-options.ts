@@ -2,48 +2,52 @@
 
 import type { ConfirmationOption, ToolCallPending, ToolDecision } from '../ahp/index.ts';
 
-export interface Choices {
+export interface ConfirmationChoices {
   /** What `y` does. */
   readonly approve: ConfirmationOption;
   /** What `n` does. */
   readonly deny: ConfirmationOption;
   /** What denies and says something. Every host takes words. */
-  readonly tell: ConfirmationOption;
+  readonly denyWithMessage: ConfirmationOption;
   /** Everything else that is offered, in the host's groups. */
   readonly others: readonly ConfirmationOption[];
 }
 
 /** Where a host offers nothing: no option is named in the answer then. */
-const PLAIN = { approve: 'Allow', deny: 'Deny' } as const;
+const DEFAULT_LABELS = { approve: 'Allow', deny: 'Deny' } as const;
 
 /** The host's own name for a denial with words. */
-const TELL = 'deny-tell';
+const DENY_WITH_MESSAGE_ID = 'deny-tell';
 
-export function choicesOf({ options = [] }: Pick<ToolCallPending, 'options'>): Choices {
+export function confirmationChoices({ options = [] }: Pick<ToolCallPending, 'options'>): ConfirmationChoices {
   const first = (kind: ConfirmationOption['kind']) =>
-    options.find((option) => option.kind === kind && option.id !== TELL) ?? { id: '', label: PLAIN[kind], kind };
+    options.find((option) => option.kind === kind && option.id !== DENY_WITH_MESSAGE_ID) ?? {
+      id: '',
+      label: DEFAULT_LABELS[kind],
+      kind,
+    };
   const [approve, deny] = [first('approve'), first('deny')];
-  const tell = options.find((option) => option.id === TELL) ?? deny;
+  const denyWithMessage = options.find((option) => option.id === DENY_WITH_MESSAGE_ID) ?? deny;
   const others = options
-    .filter((option) => option !== approve && option !== deny && option !== tell)
+    .filter((option) => option !== approve && option !== deny && option !== denyWithMessage)
     .toSorted((one, other) => (one.group ?? 0) - (other.group ?? 0));
-  return { approve, deny, tell, others };
+  return { approve, deny, denyWithMessage, others };
 }
 
 /** The answer that an option stands for. */
-export function verdictOf(option: ConfirmationOption, words = ''): ToolDecision {
+export function optionDecision(option: ConfirmationOption, message = ''): ToolDecision {
   const selected = option.id ? { selectedOptionId: option.id } : {};
   if (option.kind === 'approve') return { approved: true, ...selected };
-  return { approved: false, reason: 'denied', ...selected, ...(words.trim() && { reasonMessage: words.trim() }) };
+  return { approved: false, reason: 'denied', ...selected, ...(message.trim() && { reasonMessage: message.trim() }) };
 }
 
 /** The answer that allows a call with another input. Rules are about the agent's own input, so none goes with it. */
-export function editedVerdict(approve: ConfirmationOption, editedToolInput: string): ToolDecision {
+export function editedInputDecision(approve: ConfirmationOption, editedToolInput: string): ToolDecision {
   return { approved: true, ...(approve.id && { selectedOptionId: approve.id }), editedToolInput };
 }
 
 /** Why an input cannot be sent as it was typed. */
-export function complaintAbout(input: string): string | undefined {
+export function validateJsonObject(input: string): string | undefined {
   try {
     const value: unknown = JSON.parse(input);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return undefined;

@@ -1,31 +1,31 @@
 /** Sentences of a host. Those about calls quote commands and paths as code, and that is all that is made of them. */
 
 import type { StringOrMarkdown } from '../ahp/index.ts';
-import { visible } from '../ui/visible.ts';
+import { showInvisible } from '../ui/visible.ts';
 
-export interface Span {
+export interface MessageSpan {
   readonly text: string;
   readonly isCode: boolean;
 }
 
 /** A sentence in spans of words and of code. What it quotes may try to hide something. */
-export function spans(message: StringOrMarkdown): readonly Span[] {
-  return visible(sourceOf(message))
+export function messageSpans(message: StringOrMarkdown): readonly MessageSpan[] {
+  return showInvisible(messageSource(message))
     .split(/`([^`\n]+)`/)
     .map((text, at) => ({ text, isCode: at % 2 === 1 }))
     .filter(({ text }) => text !== '');
 }
 
 /** A sentence as people say it. */
-export function said(message: StringOrMarkdown | undefined): string {
+export function messageText(message: StringOrMarkdown | undefined): string {
   return message === undefined
     ? ''
-    : spans(message)
+    : messageSpans(message)
         .map(({ text }) => text)
         .join('');
 }
 
 /** A sentence as it was written. */
-export function sourceOf(message: StringOrMarkdown): string {
+export function messageSource(message: StringOrMarkdown): string {
   return typeof message === 'string' ? message : message.markdown;
 }

@@ -2,7 +2,7 @@
 
 import type { Json } from '../ahp/index.ts';
 
-export interface Reading {
+export interface PartialJson {
   /** What is readable; nothing if not even the first character says something. */
   readonly value: Json | undefined;
   /** Whether it is all there. */
@@ -10,18 +10,18 @@ export interface Reading {
 }
 
 /** Reads a text that may break off anywhere. What is no JSON at all has no value. */
-export function readJson(text: string): Reading {
+export function parsePartialJson(text: string): PartialJson {
   try {
     return { value: JSON.parse(text) as Json, isComplete: true };
   } catch {
-    return { value: new Reader(text).value(), isComplete: false };
+    return { value: new PartialJsonParser(text).value(), isComplete: false };
   }
 }
 
 /** Deeper nesting is not followed: it comes from others. */
-const DEEPEST = 100;
+const MAX_NESTING = 100;
 
-class Reader {
+class PartialJsonParser {
   readonly #text: string;
   #at = 0;
   #depth = 0;
@@ -35,7 +35,7 @@ class Reader {
     const first = this.#text[this.#at];
     if (first === '"') return this.#string().text;
     if (first === '{' || first === '[') {
-      if (this.#depth >= DEEPEST) return this.#giveUp();
+      if (this.#depth >= MAX_NESTING) return this.#giveUp();
       this.#depth += 1;
       const read = first === '{' ? this.#object() : this.#array();
       this.#depth -= 1;

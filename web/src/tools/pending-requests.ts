@@ -2,46 +2,58 @@
 
 import type { ChatState, SessionInputRequest, StringOrMarkdown, Uri } from '../ahp/index.ts';
 import type { IconName } from '../ui/icons.ts';
-import { isPlan, isTrust } from './question-answers.ts';
-import { iconOf, nameOf, placeOf } from './tool-call.ts';
+import { isPlanRequest, isTrustRequest } from './question-answers.ts';
+import { cardElementId, toolCallIcon, toolCallTitle } from './tool-call.ts';
 
-export interface Waiting {
+export interface PendingRequestRow {
   readonly id: string;
   readonly chat: Uri;
   /** The name of the card that shows it. */
-  readonly place: string;
+  readonly cardId: string;
   readonly icon: IconName;
-  readonly sentence: StringOrMarkdown;
+  readonly title: StringOrMarkdown;
   /** It is in the chat that is open. */
-  readonly isHere: boolean;
+  readonly isInThisChat: boolean;
   /** It belongs to no turn, so that no card shows it. */
-  readonly isDetached: boolean;
+  readonly isSessionRequest: boolean;
   readonly entry: SessionInputRequest;
 }
 
 /** In the order of the session. What a client has to carry out waits for nobody. */
-export function waitingIn(entries: readonly SessionInputRequest[], chat: Uri, state?: ChatState): readonly Waiting[] {
+export function pendingRequestRows(
+  entries: readonly SessionInputRequest[],
+  chat: Uri,
+  state?: ChatState,
+): readonly PendingRequestRow[] {
   const cards = new Set(
     state?.activeTurn?.responseParts.flatMap((part) => (part.kind === 'inputRequest' ? part.request.id : [])),
   );
-  return entries.flatMap((entry): Waiting[] => {
-    const isHere = entry.chat === chat;
-    const base = { id: entry.id, chat: entry.chat, isHere, entry };
+  return entries.flatMap((entry): PendingRequestRow[] => {
+    const isInThisChat = entry.chat === chat;
+    const base = { id: entry.id, chat: entry.chat, isInThisChat, entry };
     switch (entry.kind) {
       case 'chatInput': {
         const { request } = entry;
-        const icon = isPlan(request) ? 'plan' : isTrust(request) ? 'shield' : 'question';
-        const isDetached = isHere && state !== undefined && !cards.has(request.id);
+        const icon = isPlanRequest(request) ? 'plan' : isTrustRequest(request) ? 'shield' : 'question';
+        const isDetached = isInThisChat && state !== undefined && !cards.has(request.id);
         const question = request.questions?.[0]?.message ?? request.message ?? 'A question';
-        const sentence = isPlan(request) ? 'A plan is to be decided about' : question;
-        return [{ ...base, place: placeOf(entry.chat, 'request', request.id), icon, sentence, isDetached }];
+        const sentence = isPlanRequest(request) ? 'A plan is to be decided about' : question;
+        return [
+          {
+            ...base,
+            cardId: cardElementId(entry.chat, 'request', request.id),
+            icon,
+            title: sentence,
+            isSessionRequest: isDetached,
+          },
+        ];
       }
       case 'toolConfirmation':
       case 'toolAuthentication': {
         const { toolCall } = entry;
-        const sentence = nameOf(toolCall);
-        const place = placeOf(entry.chat, 'call', toolCall.toolCallId);
-        return [{ ...base, place, icon: iconOf(toolCall), sentence, isDetached: false }];
+        const sentence = toolCallTitle(toolCall);
+        const place = cardElementId(entry.chat, 'call', toolCall.toolCallId);
+        return [{ ...base, cardId: place, icon: toolCallIcon(toolCall), title: sentence, isSessionRequest: false }];
       }
       default:
         return [];

@@ -1,9 +1,9 @@
 /** The agent's lists of things to do. Some builds write the whole list each time, others tell of one task after another. */
 
 import type { ChatState, Json, JsonObject, ToolCall } from '../ahp/index.ts';
-import { readJson } from './partial-json.ts';
+import { parsePartialJson } from './partial-json.ts';
 
-export interface Todo {
+export interface TodoItem {
   readonly id?: string;
   readonly text: string;
   readonly state: 'open' | 'active' | 'done';
@@ -16,42 +16,42 @@ export function isTaskCall(call: ToolCall): boolean {
 }
 
 /** The list in an input, if it has one. */
-export function todosOf(input: JsonObject): readonly Todo[] | undefined {
+export function parseTodos(input: JsonObject): readonly TodoItem[] | undefined {
   const { todos } = input;
   if (!Array.isArray(todos)) return undefined;
-  return (todos as readonly Json[]).flatMap((todo): Todo[] => {
+  return (todos as readonly Json[]).flatMap((todo): TodoItem[] => {
     if (typeof todo === 'string') return [{ text: todo, state: 'open' }];
     if (typeof todo !== 'object' || todo === null || Array.isArray(todo)) return [];
     const { content, activeForm, status } = todo as JsonObject;
-    const state = stateOf(status);
+    const state = todoState(status);
     const text = state === 'active' && typeof activeForm === 'string' ? activeForm : content;
     return typeof text === 'string' ? [{ text, state }] : [];
   });
 }
 
 /** How far a list is. */
-export function progressOf(items: readonly Todo[]): string {
+export function todoProgress(items: readonly TodoItem[]): string {
   return `${items.filter(({ state }) => state === 'done').length} of ${items.length} done`;
 }
 
 /** The list of tasks as it was behind a call, from the calls of the turns that are here. */
-export function tasksUntil(state: ChatState, toolCallId: string): readonly Todo[] {
-  const tasks = new Map<string, Todo>();
+export function tasksUpToCall(state: ChatState, toolCallId: string): readonly TodoItem[] {
+  const tasks = new Map<string, TodoItem>();
   const turns = [...state.turns, ...(state.activeTurn ? [state.activeTurn] : [])];
   for (const turn of turns) {
     for (const part of turn.responseParts) {
       if (part.kind !== 'toolCall') continue;
-      note(tasks, part.toolCall);
+      applyTaskCall(tasks, part.toolCall);
       if (part.toolCall.toolCallId === toolCallId) return [...tasks.values()];
     }
   }
   return [...tasks.values()];
 }
 
-function note(tasks: Map<string, Todo>, call: ToolCall): void {
+function applyTaskCall(tasks: Map<string, TodoItem>, call: ToolCall): void {
   if (call.status !== 'completed' || !call.success || !isTaskCall(call)) return;
   if (typeof call.toolInput !== 'string') return;
-  const input = readJson(call.toolInput).value as JsonObject | undefined;
+  const input = parsePartialJson(call.toolInput).value as JsonObject | undefined;
   const output = call.content?.find((content) => content.type === 'text')?.text ?? '';
   if (call.toolName === 'TaskCreate' && typeof input?.subject === 'string') {
     const id = /#(\w+)/.exec(output)?.[1] ?? `${tasks.size + 1}`;
@@ -63,12 +63,16 @@ function note(tasks: Map<string, Todo>, call: ToolCall): void {
     else {
       const known = tasks.get(id);
       const text = typeof input.subject === 'string' ? input.subject : (known?.text ?? `Task ${id}`);
-      tasks.set(id, { id, text, state: input.status === undefined ? (known?.state ?? 'open') : stateOf(input.status) });
+      tasks.set(id, {
+        id,
+        text,
+        state: input.status === undefined ? (known?.state ?? 'open') : todoState(input.status),
+      });
     }
   }
 }
 
-function stateOf(status: Json | undefined): Todo['state'] {
+function todoState(status: Json | undefined): TodoItem['state'] {
   if (status === 'completed') return 'done';
   return status === 'in_progress' ? 'active' : 'open';
 }

@@ -1,28 +1,28 @@
 /** What a call is given, for people: commands as code, files as paths, edits as changes, and everything else by its fields. */
 
 import type { Json, JsonObject } from '../ahp/index.ts';
-import { type Todo, todosOf } from './task-list.ts';
+import { parseTodos, type TodoItem } from './task-list.ts';
 
 /** A value of this length fits into one line. */
-const LINE = 60;
+const MAX_INLINE_JSON_LENGTH = 60;
 
-export interface Field {
+export interface InputField {
   readonly name: string;
   readonly value: string;
 }
 
-export type Block =
+export type InputBlock =
   | { readonly kind: 'code'; readonly label: string; readonly text: string; readonly language?: string }
   /** A piece of a file and what is to stand there instead. */
   | { readonly kind: 'change'; readonly path: string; readonly before: string; readonly after: string }
   | { readonly kind: 'markdown'; readonly label: string; readonly text: string }
-  | { readonly kind: 'todos'; readonly items: readonly Todo[] }
-  | { readonly kind: 'fields'; readonly fields: readonly Field[] };
+  | { readonly kind: 'todos'; readonly items: readonly TodoItem[] }
+  | { readonly kind: 'fields'; readonly fields: readonly InputField[] };
 
 /** The fields of an input in the order in which they are shown, and how. */
-export function blocksOf(toolName: string, input: Json | undefined): readonly Block[] {
+export function toolInputBlocks(toolName: string, input: Json | undefined): readonly InputBlock[] {
   if (input === undefined) return [];
-  if (!isObject(input)) return [{ kind: 'code', label: 'Input', text: text(input), language: 'json' }];
+  if (!isObject(input)) return [{ kind: 'code', label: 'Input', text: valueText(input), language: 'json' }];
   const taken = new Set<string>();
   const take = (name: string): string | undefined => {
     const value = input[name];
@@ -30,15 +30,17 @@ export function blocksOf(toolName: string, input: Json | undefined): readonly Bl
     taken.add(name);
     return value;
   };
-  const blocks = shown(toolName, input, take, taken);
+  const blocks = knownBlocks(toolName, input, take, taken);
   const fields = Object.entries(input).flatMap(([name, value]) =>
-    taken.has(name) || value === undefined || isDefault(value) ? [] : [{ name: words(name), value: text(value) }],
+    taken.has(name) || value === undefined || isDefault(value)
+      ? []
+      : [{ name: fieldLabel(name), value: valueText(value) }],
   );
   return fields.length > 0 ? [...blocks, { kind: 'fields', fields }] : blocks;
 }
 
 /** What a call is about, in a word: while its input is being written there is no sentence yet. */
-export function subjectOf(input: Json | undefined): string | undefined {
+export function inputSubject(input: Json | undefined): string | undefined {
   if (!isObject(input)) return undefined;
   const names = ['command', 'file_path', 'notebook_path', 'path', 'pattern', 'query', 'url', 'description', 'skill'];
   for (const name of names) {
@@ -49,23 +51,23 @@ export function subjectOf(input: Json | undefined): string | undefined {
 }
 
 /** An absolute path as people in this directory write it. */
-export function below(path: string, directory: string | undefined): string {
+export function relativePath(path: string, directory: string | undefined): string {
   if (!directory) return path;
   const base = directory.endsWith('/') ? directory : `${directory}/`;
   return path.startsWith(base) ? path.slice(base.length) : path;
 }
 
-type Take = (name: string) => string | undefined;
+type TakeField = (name: string) => string | undefined;
 
-function shown(toolName: string, input: JsonObject, take: Take, taken: Set<string>): readonly Block[] {
-  if (toolName === 'ExitPlanMode') return markdown('Plan', take('plan'));
-  const todos = todosOf(input);
+function knownBlocks(toolName: string, input: JsonObject, take: TakeField, taken: Set<string>): readonly InputBlock[] {
+  if (toolName === 'ExitPlanMode') return markdownBlock('Plan', take('plan'));
+  const todos = parseTodos(input);
   if (todos) {
     taken.add('todos');
     return [{ kind: 'todos', items: todos }];
   }
   const path = take('file_path') ?? take('notebook_path');
-  if (path !== undefined) return ofFile(path, input, take, taken);
+  if (path !== undefined) return fileBlocks(path, input, take, taken);
   const command = take('command');
   if (command !== undefined) {
     // It stands in the line above already.
@@ -73,12 +75,12 @@ function shown(toolName: string, input: JsonObject, take: Take, taken: Set<strin
     return [{ kind: 'code', label: 'Command', text: command, language: 'sh' }];
   }
   const prompt = take('prompt');
-  if (prompt !== undefined) return markdown('Prompt', prompt);
+  if (prompt !== undefined) return markdownBlock('Prompt', prompt);
   return [];
 }
 
-function ofFile(path: string, input: JsonObject, take: Take, taken: Set<string>): readonly Block[] {
-  const place: Block = { kind: 'fields', fields: [{ name: 'File', value: path + range(input, taken) }] };
+function fileBlocks(path: string, input: JsonObject, take: TakeField, taken: Set<string>): readonly InputBlock[] {
+  const place: InputBlock = { kind: 'fields', fields: [{ name: 'File', value: path + lineRange(input, taken) }] };
   const [before, after] = [take('old_string'), take('new_string')];
   if (before !== undefined || after !== undefined)
     return [place, { kind: 'change', path, before: before ?? '', after: after ?? '' }];
@@ -86,7 +88,7 @@ function ofFile(path: string, input: JsonObject, take: Take, taken: Set<string>)
   if (Array.isArray(edits)) {
     taken.add('edits');
     const changes = (edits as readonly Json[]).filter(isObject).map(
-      (edit): Block => ({
+      (edit): InputBlock => ({
         kind: 'change',
         path,
         before: typeof edit.old_string === 'string' ? edit.old_string : '',
@@ -100,7 +102,7 @@ function ofFile(path: string, input: JsonObject, take: Take, taken: Set<string>)
 }
 
 /** The part of a file that is read, if it is not all of it. */
-function range(input: JsonObject, taken: Set<string>): string {
+function lineRange(input: JsonObject, taken: Set<string>): string {
   const { offset, limit } = input;
   const from = typeof offset === 'number' ? Math.max(1, offset) : undefined;
   const length = typeof limit === 'number' ? limit : undefined;
@@ -110,7 +112,7 @@ function range(input: JsonObject, taken: Set<string>): string {
   return from === undefined ? '' : `, from line ${from}`;
 }
 
-function markdown(label: string, value: string | undefined): readonly Block[] {
+function markdownBlock(label: string, value: string | undefined): readonly InputBlock[] {
   return value === undefined ? [] : [{ kind: 'markdown', label, text: value }];
 }
 
@@ -119,14 +121,14 @@ function isDefault(value: Json): boolean {
   return value === null || value === false || value === '';
 }
 
-function text(value: Json): string {
+function valueText(value: Json): string {
   if (typeof value === 'string') return value;
   const short = JSON.stringify(value);
-  return short.length <= LINE ? short : JSON.stringify(value, null, 2);
+  return short.length <= MAX_INLINE_JSON_LENGTH ? short : JSON.stringify(value, null, 2);
 }
 
 /** `run_in_background` and `runInBackground`, for people. */
-function words(name: string): string {
+function fieldLabel(name: string): string {
   const spaced = name.replace(/_/g, ' ').replace(/([a-z])([A-Z])/g, (_, one, other) => `${one} ${other.toLowerCase()}`);
   return spaced.charAt(0).toUpperCase() + spaced.slice(1);
 }

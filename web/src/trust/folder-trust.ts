@@ -1,9 +1,9 @@
 /** Workspace trust: what a folder's own configuration would bring, in words. */
 
 import type { ConfigurationItem, TrustedFolder, TrustReport } from '../ahp/index.ts';
-import { visible } from '../ui/visible.ts';
+import { showInvisible } from '../ui/visible.ts';
 
-const KINDS: Readonly<Record<string, string>> = {
+const KIND_TITLES: Readonly<Record<string, string>> = {
   hook: 'Hooks',
   mcpServer: 'MCP servers',
   environment: 'Environment variables',
@@ -17,39 +17,39 @@ const KINDS: Readonly<Record<string, string>> = {
   setting: 'Settings',
 };
 
-export type Change = 'added' | 'changed' | 'removed';
+export type ConfigurationChange = 'added' | 'changed' | 'removed';
 
-export interface ShownItem {
+export interface TrustItem {
   readonly name: string;
   readonly source: string;
   readonly blocked: string | undefined;
-  readonly change: Change | undefined;
+  readonly change: ConfigurationChange | undefined;
 }
 
-export interface ItemGroup {
+export interface TrustItemGroup {
   readonly title: string;
-  readonly items: readonly ShownItem[];
+  readonly items: readonly TrustItem[];
 }
 
 /** What the folder brings, by kind; what has changed is marked, and what is gone is among it. */
-export function groupsOf({ configuration, difference }: TrustReport): readonly ItemGroup[] {
-  const changes = new Map<string, Change>();
-  for (const item of difference?.added ?? []) changes.set(keyOf(item), 'added');
-  for (const item of difference?.changed ?? []) changes.set(keyOf(item), 'changed');
-  const groups = new Map<string, ShownItem[]>();
-  const add = (item: ConfigurationItem, change: Change | undefined) => {
-    const title = Object.hasOwn(KINDS, item.kind) ? (KINDS[item.kind] ?? '') : visible(item.kind);
+export function groupTrustItems({ configuration, difference }: TrustReport): readonly TrustItemGroup[] {
+  const changes = new Map<string, ConfigurationChange>();
+  for (const item of difference?.added ?? []) changes.set(itemKey(item), 'added');
+  for (const item of difference?.changed ?? []) changes.set(itemKey(item), 'changed');
+  const groups = new Map<string, TrustItem[]>();
+  const add = (item: ConfigurationItem, change: ConfigurationChange | undefined) => {
+    const title = Object.hasOwn(KIND_TITLES, item.kind) ? (KIND_TITLES[item.kind] ?? '') : showInvisible(item.kind);
     const group = groups.get(title) ?? [];
     groups.set(title, group);
-    const blocked = item.blocked === undefined ? undefined : visible(item.blocked);
-    group.push({ name: visible(item.name), source: visible(item.source), blocked, change });
+    const blocked = item.blocked === undefined ? undefined : showInvisible(item.blocked);
+    group.push({ name: showInvisible(item.name), source: showInvisible(item.source), blocked, change });
   };
-  for (const item of configuration.items) add(item, changes.get(keyOf(item)));
+  for (const item of configuration.items) add(item, changes.get(itemKey(item)));
   for (const item of difference?.removed ?? []) add(item, 'removed');
   return [...groups].map(([title, items]) => ({ title, items }));
 }
 
-function keyOf({ kind, name, source }: ConfigurationItem): string {
+function itemKey({ kind, name, source }: ConfigurationItem): string {
   return JSON.stringify([kind, name, source]);
 }
 
@@ -59,10 +59,10 @@ export function isRestricted(state: string): boolean {
 }
 
 /** What holds for a folder now. */
-export function sentenceOf({ state, trustedBy, inheritedFrom, reason }: TrustReport): string {
+export function trustSummary({ state, trustedBy, inheritedFrom, reason }: TrustReport): string {
   switch (state) {
     case 'trusted':
-      if (trustedBy === 'parent') return `Trusted through ${visible(inheritedFrom ?? 'a parent folder')}.`;
+      if (trustedBy === 'parent') return `Trusted through ${showInvisible(inheritedFrom ?? 'a parent folder')}.`;
       return trustedBy === 'configuration' ? 'Trusted by the settings of the host.' : 'You trust this folder.';
     case 'empty':
       return 'This folder brings no configuration of its own.';
@@ -71,15 +71,15 @@ export function sentenceOf({ state, trustedBy, inheritedFrom, reason }: TrustRep
     case 'restricted':
       return 'You do not trust this folder. Its configuration is ignored.';
     case 'refused':
-      return `The configuration of this folder is ignored: ${visible(reason ?? 'it cannot be read')}`;
+      return `The configuration of this folder is ignored: ${showInvisible(reason ?? 'it cannot be read')}`;
     default:
       return 'You have not decided about this folder yet. Its configuration is ignored.';
   }
 }
 
 /** What was decided about a folder. */
-export function decisionOf({ decision, inheritedFrom }: TrustedFolder): string {
-  if (inheritedFrom !== undefined) return `Trusted through ${visible(inheritedFrom)}`;
+export function decisionLabel({ decision, inheritedFrom }: TrustedFolder): string {
+  if (inheritedFrom !== undefined) return `Trusted through ${showInvisible(inheritedFrom)}`;
   if (decision === 'trustSubfolders') return 'Trusted with its subfolders';
   return decision === 'restrict' ? 'Not trusted' : 'Trusted';
 }

@@ -8,7 +8,7 @@ const DAYS = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric'
 const YEARS = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', year: 'numeric' });
 
 /** How long ago something was, in one glance. */
-export function ago(iso: string, now: number): string {
+export function formatAge(iso: string, now: number): string {
   const then = Date.parse(iso);
   if (Number.isNaN(then)) return '';
   const passed = Math.max(0, now - then);
@@ -21,7 +21,7 @@ export function ago(iso: string, now: number): string {
 }
 
 /** How long something took. */
-export function lasted(milliseconds: number): string {
+export function formatDuration(milliseconds: number): string {
   if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
   const seconds = milliseconds / 1_000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
@@ -33,24 +33,24 @@ export function lasted(milliseconds: number): string {
 }
 
 /** A count with as many digits as matter. */
-export function count(number: number): string {
+export function formatCount(number: number): string {
   if (number < 1_000) return `${number}`;
   if (number < 1_000_000) return `${(number / 1_000).toFixed(number < 10_000 ? 1 : 0)}k`;
   return `${(number / 1_000_000).toFixed(1)}M`;
 }
 
-export function bytes(number: number): string {
+export function formatBytes(number: number): string {
   if (number < 1_000) return `${number} B`;
   if (number < 1_000_000) return `${Math.round(number / 1_000)} kB`;
   return `${(number / 1_000_000).toFixed(1)} MB`;
 }
 
-export function many(number: number, one: string, several = `${one}s`): string {
+export function formatPlural(number: number, one: string, several = `${one}s`): string {
   return `${number} ${number === 1 ? one : several}`;
 }
 
 /** The path of a `file:` URI, for people. */
-export function path(uri: string): string {
+export function uriPath(uri: string): string {
   try {
     const url = new URL(uri);
     return url.protocol === 'file:' ? decodeURIComponent(url.pathname) : uri;
@@ -60,8 +60,8 @@ export function path(uri: string): string {
 }
 
 /** The last part of a path or URI. */
-export function name(uri: string): string {
-  const parts = path(uri)
+export function uriName(uri: string): string {
+  const parts = uriPath(uri)
     .split('/')
     .filter((part) => part !== '');
   return parts.at(-1) ?? uri;

@@ -1,9 +1,9 @@
 /** The keys of a list of buttons that has opened: arrows, Home and End move, Escape leaves. */
-export function rove(event: KeyboardEvent, list: HTMLElement | undefined, leave: () => void): void {
+export function handleMenuKey(event: KeyboardEvent, list: HTMLElement | undefined, close: () => void): void {
   const all = [...(list?.querySelectorAll('button') ?? [])];
   const at = all.indexOf(document.activeElement as HTMLButtonElement);
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
-  if (event.key === 'Escape') leave();
+  if (event.key === 'Escape') close();
   else if (to !== undefined) all.at(to % all.length)?.focus();
   else return;
   event.preventDefault();

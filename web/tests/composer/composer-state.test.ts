@@ -22,32 +22,32 @@ const origin = { kind: 'user' } as const;
 const embedded: Attachment = { type: 'embeddedResource', label: 'a.txt', data: 'QQ==', contentType: 'text/plain' };
 const named: Attachment = { type: 'resource', label: 'a.txt', uri: 'ahp-content:/1' };
 
-class Shelf {
+class FakeStorage {
   readonly all = new Map<string, string>();
   getItem = (key: string) => this.all.get(key) ?? null;
   setItem = (key: string, value: string) => void this.all.set(key, value);
   removeItem = (key: string) => void this.all.delete(key);
 }
 
-interface Wish {
-  what: string;
-  words: UserMessage | undefined;
-  grant: (action?: Action) => Promise<void>;
-  refuse: (error: Error) => Promise<void>;
+interface ChatCall {
+  method: string;
+  message: UserMessage | undefined;
+  resolve: (action?: Action) => Promise<void>;
+  reject: (error: Error) => Promise<void>;
 }
 
 /** A host that answers when the test says so. */
-class Fake {
+class FakeChat {
   readonly uri = URI;
-  readonly wishes: Wish[] = [];
-  readonly told: string[] = [];
-  readonly shelf: Shelf;
+  readonly calls: ChatCall[] = [];
+  readonly reported: string[] = [];
+  readonly storage: FakeStorage;
   readonly view: { value: View<ChatState>; subscribe: () => () => void };
-  readonly composing: ComposerState;
+  readonly composer: ComposerState;
   plans = 0;
 
-  constructor(state: Partial<ChatState> = {}, shelf = new Shelf()) {
-    this.shelf = shelf;
+  constructor(state: Partial<ChatState> = {}, shelf = new FakeStorage()) {
+    this.storage = shelf;
     const chat: ChatState = { resource: URI, title: '', status: 1, modifiedAt: '', turns: [], ...state };
     this.view = { value: { state: chat, status: 'live', pending: 0 }, subscribe: () => () => undefined };
     const client = {
@@ -56,12 +56,12 @@ class Fake {
         return { ok: false, files: [{ label: 'a.txt', decision: 'refuse', sentence: 'it is too large' }] };
       },
     };
-    this.composing = new ComposerState(this, client as unknown as Client, (reason) => this.told.push(reason), shelf);
+    this.composer = new ComposerState(this, client as unknown as Client, (reason) => this.reported.push(reason), shelf);
   }
 
-  #wish(what: string, words: UserMessage | undefined): Promise<Envelope> {
+  #record(method: string, message: UserMessage | undefined): Promise<Envelope> {
     return new Promise((resolve, reject) => {
-      const echo: Action = { type: 'chat/draftChanged', ...(words && { draft: { ...words, origin } }) };
+      const echo: Action = { type: 'chat/draftChanged', ...(message && { draft: { ...message, origin } }) };
       const grant = async (action: Action = echo) => {
         resolve({ channel: URI, serverSeq: 1, action });
         await vi.advanceTimersByTimeAsync(0);
@@ -70,26 +70,26 @@ class Fake {
         reject(error);
         await vi.advanceTimersByTimeAsync(0);
       };
-      this.wishes.push({ what, words, grant, refuse });
+      this.calls.push({ method, message, resolve: grant, reject: refuse });
     });
   }
 
-  setDraft = (words: UserMessage | undefined) => this.#wish('draft', words);
-  send = (words: UserMessage) => this.#wish('send', words);
-  queue = (words: UserMessage) => this.#wish('queue', words);
-  steer = (words: UserMessage) => this.#wish('steer', words);
-  removePendingMessage = (kind: string, id: string) => this.#wish(`removePendingMessage ${kind} ${id}`, undefined);
+  setDraft = (message: UserMessage | undefined) => this.#record('draft', message);
+  send = (message: UserMessage) => this.#record('send', message);
+  queue = (message: UserMessage) => this.#record('queue', message);
+  steer = (message: UserMessage) => this.#record('steer', message);
+  removePendingMessage = (kind: string, id: string) => this.#record(`removePendingMessage ${kind} ${id}`, undefined);
 
-  hear(state: Partial<ChatState> = {}, status: View<ChatState>['status'] = 'live'): void {
+  receive(state: Partial<ChatState> = {}, status: View<ChatState>['status'] = 'live'): void {
     const now = this.view.value.state as ChatState;
     this.view.value = { state: { ...now, ...state }, status, pending: 0 };
-    this.composing.update(this.view.value);
+    this.composer.update(this.view.value);
   }
 
   /** The wish that was made last, and no other. */
-  only(what: string): Wish {
-    expect(this.wishes.map((wish) => wish.what)).toEqual([what]);
-    const [wish] = this.wishes.splice(0);
+  takeOnlyCall(method: string): ChatCall {
+    expect(this.calls.map((wish) => wish.method)).toEqual([method]);
+    const [wish] = this.calls.splice(0);
     if (!wish) throw new Error('no wish');
     return wish;
   }
@@ -106,260 +106,260 @@ afterEach(() => {
 });
 
 test('what is typed is told once, when the keys rest', async () => {
-  const fake = new Fake();
-  fake.hear();
+  const chat = new FakeChat();
+  chat.receive();
   for (const text of ['h', 'he', 'hel']) {
-    fake.composing.setText(text);
+    chat.composer.setText(text);
     await vi.advanceTimersByTimeAsync(SAVE_DELAY_MS - 1);
   }
-  expect(fake.wishes).toEqual([]);
+  expect(chat.calls).toEqual([]);
   await settle();
-  expect(fake.only('draft').words).toEqual({ text: 'hel' });
+  expect(chat.takeOnlyCall('draft').message).toEqual({ text: 'hel' });
 });
 
 test('while a save is on its way nothing else is saved, and afterwards the newest', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('one');
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('one');
   await settle();
-  const first = fake.only('draft');
-  fake.composing.setText('one two');
+  const first = chat.takeOnlyCall('draft');
+  chat.composer.setText('one two');
   await settle();
-  expect(fake.wishes).toEqual([]);
-  await first.grant();
+  expect(chat.calls).toEqual([]);
+  await first.resolve();
   await settle();
-  expect(fake.only('draft').words).toEqual({ text: 'one two' });
+  expect(chat.takeOnlyCall('draft').message).toEqual({ text: 'one two' });
 });
 
 test('without a host nothing is told; the tab keeps it, and tells it when the host is back', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.hear({}, 'disconnected');
-  fake.composing.setText('offline');
+  const chat = new FakeChat();
+  chat.receive();
+  chat.receive({}, 'disconnected');
+  chat.composer.setText('offline');
   await vi.advanceTimersByTimeAsync(10 * SAVE_DELAY_MS);
-  expect(fake.wishes).toEqual([]);
-  expect([...fake.shelf.all.values()][0]).toContain('offline');
-  fake.hear();
+  expect(chat.calls).toEqual([]);
+  expect([...chat.storage.all.values()][0]).toContain('offline');
+  chat.receive();
   await settle();
-  await fake.only('draft').grant();
-  expect(fake.shelf.all.size).toBe(0);
+  await chat.takeOnlyCall('draft').resolve();
+  expect(chat.storage.all.size).toBe(0);
 });
 
 test('a message leaves an empty field and no draft', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('hello');
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('hello');
   await settle();
-  await fake.only('draft').grant();
-  void fake.composing.send('send');
-  expect(fake.composing.text).toBe('');
-  expect(fake.wishes.map(({ what, words }) => [what, words])).toEqual([
+  await chat.takeOnlyCall('draft').resolve();
+  void chat.composer.send('send');
+  expect(chat.composer.text).toBe('');
+  expect(chat.calls.map(({ method, message }) => [method, message])).toEqual([
     ['send', { text: 'hello' }],
     ['draft', undefined],
   ]);
-  expect([...fake.shelf.all.values()][0]).toContain('hello');
-  for (const wish of fake.wishes) await wish.grant();
-  expect([fake.shelf.all.size, fake.composing.text]).toEqual([0, '']);
+  expect([...chat.storage.all.values()][0]).toContain('hello');
+  for (const wish of chat.calls) await wish.resolve();
+  expect([chat.storage.all.size, chat.composer.text]).toEqual([0, '']);
 });
 
 test('a refused message is in the field again, with the reason, above what was typed since', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('hello');
-  void fake.composing.send('queue');
-  const wish = fake.only('queue');
-  fake.composing.setText('next');
-  await wish.refuse(rejected('the queue is full'));
-  expect(fake.composing.text).toBe('hello\n\nnext');
-  expect(fake.composing.sendError).toBe('Not sent: the queue is full');
-  fake.composing.setText('hello');
-  expect(fake.composing.sendError).toBeUndefined();
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('hello');
+  void chat.composer.send('queue');
+  const wish = chat.takeOnlyCall('queue');
+  chat.composer.setText('next');
+  await wish.reject(rejected('the queue is full'));
+  expect(chat.composer.text).toBe('hello\n\nnext');
+  expect(chat.composer.sendError).toBe('Not sent: the queue is full');
+  chat.composer.setText('hello');
+  expect(chat.composer.sendError).toBeUndefined();
 });
 
 test('what is refused after somebody has left is there when they come back', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('hello');
-  void fake.composing.send('send');
-  fake.composing.close();
-  await fake.only('send').refuse(rejected('a turn is running'));
-  expect(fake.told).toEqual(['a turn is running']);
-  const again = new Fake({}, fake.shelf);
-  again.hear();
-  expect(again.composing.text).toBe('hello');
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('hello');
+  void chat.composer.send('send');
+  chat.composer.close();
+  await chat.takeOnlyCall('send').reject(rejected('a turn is running'));
+  expect(chat.reported).toEqual(['a turn is running']);
+  const again = new FakeChat({}, chat.storage);
+  again.receive();
+  expect(again.composer.text).toBe('hello');
 });
 
 test('whoever leaves has said what was typed', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('hello');
-  fake.composing.close();
-  await fake.only('draft').grant();
-  expect(fake.shelf.all.size).toBe(0);
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('hello');
+  chat.composer.close();
+  await chat.takeOnlyCall('draft').resolve();
+  expect(chat.storage.all.size).toBe(0);
 });
 
 test('files go to the host once, with the draft, and are named in the message', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('look');
-  fake.composing.attach(embedded);
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('look');
+  chat.composer.attach(embedded);
   await settle();
-  const save = fake.only('draft');
-  expect(save.words?.attachments).toEqual([embedded]);
-  void fake.composing.send('send');
-  expect([fake.composing.isUploading, fake.wishes]).toEqual([true, []]);
-  await save.grant({ type: 'chat/draftChanged', draft: { text: 'look', attachments: [named], origin } });
-  expect(fake.wishes.map(({ what, words }) => [what, words?.attachments])).toEqual([
+  const save = chat.takeOnlyCall('draft');
+  expect(save.message?.attachments).toEqual([embedded]);
+  void chat.composer.send('send');
+  expect([chat.composer.isUploading, chat.calls]).toEqual([true, []]);
+  await save.resolve({ type: 'chat/draftChanged', draft: { text: 'look', attachments: [named], origin } });
+  expect(chat.calls.map(({ method, message }) => [method, message?.attachments])).toEqual([
     ['send', [named]],
     ['draft', undefined],
   ]);
 });
 
 test('files that the host does not keep stay here; the words are saved, and the plan says what is wrong', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('look');
-  fake.composing.attach(embedded);
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('look');
+  chat.composer.attach(embedded);
   await settle();
-  await fake.only('draft').refuse(rejected('too large'));
+  await chat.takeOnlyCall('draft').reject(rejected('too large'));
   await settle();
-  const again = fake.only('draft');
-  expect(again.words).toEqual({ text: 'look' });
-  await again.grant();
-  fake.hear({ draft: { text: 'look', origin } });
+  const again = chat.takeOnlyCall('draft');
+  expect(again.message).toEqual({ text: 'look' });
+  await again.resolve();
+  chat.receive({ draft: { text: 'look', origin } });
   await vi.advanceTimersByTimeAsync(1_000);
-  expect(fake.composing.chips.map(({ label }) => label)).toEqual(['a.txt']);
+  expect(chat.composer.chips.map(({ label }) => label)).toEqual(['a.txt']);
   await vi.advanceTimersByTimeAsync(10_000);
-  fake.hear({ draft: { text: 'look, from elsewhere', origin } });
-  expect([fake.composing.text, fake.composing.chips.length]).toEqual(['look, from elsewhere', 1]);
-  expect(fake.composing.sendBlocker).toBe('a.txt cannot be sent: it is too large.');
-  await fake.composing.send('send');
-  expect(fake.wishes).toEqual([]);
+  chat.receive({ draft: { text: 'look, from elsewhere', origin } });
+  expect([chat.composer.text, chat.composer.chips.length]).toEqual(['look, from elsewhere', 1]);
+  expect(chat.composer.sendBlocker).toBe('a.txt cannot be sent: it is too large.');
+  await chat.composer.send('send');
+  expect(chat.calls).toEqual([]);
 });
 
 test('the host looks at files once, however much is typed', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.attach(named);
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.attach(named);
   for (const text of ['a', 'ab', 'abc']) {
-    fake.composing.setText(text);
+    chat.composer.setText(text);
     await settle();
-    await fake.only('draft').grant();
+    await chat.takeOnlyCall('draft').resolve();
     await vi.advanceTimersByTimeAsync(1_000);
   }
-  expect(fake.plans).toBe(1);
+  expect(chat.plans).toBe(1);
 });
 
 test('words that the host will never keep are not said again and again', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('far too long');
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('far too long');
   await settle();
-  await fake.only('draft').refuse(rejected('a message has at most 8 bytes'));
+  await chat.takeOnlyCall('draft').reject(rejected('a message has at most 8 bytes'));
   await vi.advanceTimersByTimeAsync(60_000);
-  expect([fake.wishes, fake.composing.text]).toEqual([[], 'far too long']);
+  expect([chat.calls, chat.composer.text]).toEqual([[], 'far too long']);
 });
 
 test('a save that was lost on its way is made again', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('hello');
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('hello');
   await settle();
-  await fake.only('draft').refuse(new DisconnectedError('gone'));
+  await chat.takeOnlyCall('draft').reject(new DisconnectedError('gone'));
   await settle();
-  expect(fake.only('draft').words).toEqual({ text: 'hello' });
+  expect(chat.takeOnlyCall('draft').message).toEqual({ text: 'hello' });
 });
 
 test('a field that was only opened follows others at once', async () => {
-  const fake = new Fake({ draft: { text: 'one', origin } });
-  fake.hear();
-  fake.hear({ draft: { text: 'two', origin } });
-  expect(fake.composing.text).toBe('two');
-  expect(fake.wishes).toEqual([]);
+  const chat = new FakeChat({ draft: { text: 'one', origin } });
+  chat.receive();
+  chat.receive({ draft: { text: 'two', origin } });
+  expect(chat.composer.text).toBe('two');
+  expect(chat.calls).toEqual([]);
 });
 
 test('others write into a field that is not used, but not into an input method’s word', async () => {
-  const fake = new Fake({ draft: { text: 'from the phone', origin } });
-  fake.hear();
-  expect(fake.composing.text).toBe('from the phone');
+  const chat = new FakeChat({ draft: { text: 'from the phone', origin } });
+  chat.receive();
+  expect(chat.composer.text).toBe('from the phone');
   await vi.advanceTimersByTimeAsync(10_000);
-  fake.composing.isImeActive = true;
-  fake.hear({ draft: { text: 'more from the phone', origin } });
-  expect(fake.composing.text).toBe('from the phone');
-  fake.composing.isImeActive = false;
+  chat.composer.isImeActive = true;
+  chat.receive({ draft: { text: 'more from the phone', origin } });
+  expect(chat.composer.text).toBe('from the phone');
+  chat.composer.isImeActive = false;
   await vi.advanceTimersByTimeAsync(10_000);
-  expect(fake.composing.text).toBe('more from the phone');
+  expect(chat.composer.text).toBe('more from the phone');
   // What stood there is not lost.
-  expect(fake.composing.history.older('', [])).toBe('from the phone');
+  expect(chat.composer.history.older('', [])).toBe('from the phone');
 });
 
 test('a second message for the running turn goes along with the first, unless that was told already', async () => {
   const steeringMessage = { id: 's', message: { text: 'first', origin } };
   for (const told of [false, true]) {
-    const fake = new Fake({ steeringMessage });
-    fake.hear();
-    fake.composing.setText('second');
-    void fake.composing.send('steer');
-    const back = fake.only('removePendingMessage steering s');
-    if (told) await back.refuse(rejected('the agent was told already'));
-    else await back.grant();
-    expect(fake.only('steer').words?.text).toBe(told ? 'second' : 'first\n\nsecond');
+    const chat = new FakeChat({ steeringMessage });
+    chat.receive();
+    chat.composer.setText('second');
+    void chat.composer.send('steer');
+    const back = chat.takeOnlyCall('removePendingMessage steering s');
+    if (told) await back.reject(rejected('the agent was told already'));
+    else await back.resolve();
+    expect(chat.takeOnlyCall('steer').message?.text).toBe(told ? 'second' : 'first\n\nsecond');
   }
 });
 
 test('a file goes when the words go that stand for it', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('see @a.txt ');
-  fake.composing.attach(named, '@a.txt');
-  fake.composing.attach(named, '@a.txt');
-  expect(fake.composing.chips.length).toBe(1);
-  fake.composing.setText('see @a.tx');
-  expect(fake.composing.chips).toEqual([]);
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('see @a.txt ');
+  chat.composer.attach(named, '@a.txt');
+  chat.composer.attach(named, '@a.txt');
+  expect(chat.composer.chips.length).toBe(1);
+  chat.composer.setText('see @a.tx');
+  expect(chat.composer.chips).toEqual([]);
 });
 
 test('nothing is sent that is empty', async () => {
-  const fake = new Fake();
-  fake.hear();
-  fake.composing.setText('  \n ');
-  await fake.composing.send('send');
-  expect(fake.wishes).toEqual([]);
+  const chat = new FakeChat();
+  chat.receive();
+  chat.composer.setText('  \n ');
+  await chat.composer.send('send');
+  expect(chat.calls).toEqual([]);
 });
 
 test('a tab is held back while it knows what the host has not got', async () => {
-  const fake = new Fake();
-  const { composing } = fake;
-  fake.hear();
+  const chat = new FakeChat();
+  const { composer: composing } = chat;
+  chat.receive();
   expect(composing.hasUnsavedText()).toBe(false);
   // A host that listens is told in time.
   composing.setText('saved as I go');
   expect(composing.hasUnsavedText()).toBe(false);
-  await fake.only('draft').grant();
-  fake.hear({}, 'disconnected');
+  await chat.takeOnlyCall('draft').resolve();
+  chat.receive({}, 'disconnected');
   composing.setText('typed to nobody');
   expect(composing.hasUnsavedText()).toBe(true);
-  fake.hear();
+  chat.receive();
   expect(composing.hasUnsavedText()).toBe(false);
-  await fake.only('draft').grant();
+  await chat.takeOnlyCall('draft').resolve();
 
   void composing.send('send');
   await vi.advanceTimersByTimeAsync(0);
   expect(composing.hasUnsavedText()).toBe(true);
-  for (const wish of fake.wishes.splice(0)) await wish.grant();
+  for (const wish of chat.calls.splice(0)) await wish.resolve();
   expect(composing.hasUnsavedText()).toBe(false);
 });
 
 test('what was kept before a reload holds a tab back until the chat is there, and goes with the chat', () => {
-  const shelf = new Shelf();
+  const shelf = new FakeStorage();
   storeDraft(shelf, URI, { typed: { text: 'from before', attachments: [] } });
-  const { composing } = new Fake({}, shelf);
+  const { composer: composing } = new FakeChat({}, shelf);
   expect(composing.hasUnsavedText()).toBe(true);
   composing.discardStored();
   expect(shelf.all.size).toBe(0);
 });
 
 test('what is kept for chats that are not open would be lost with the tab', () => {
-  const shelf = new Shelf();
+  const shelf = new FakeStorage();
   const storage = () => ({ length: shelf.all.size, key: (at: number) => [...shelf.all.keys()][at] ?? null });
   expect(hasUnsavedText(storage)).toBe(false);
   storeDraft(shelf, URI, { typed: { text: 'kept', attachments: [] } });
@@ -394,20 +394,20 @@ test('pictures of files are let go with their chips, whoever takes them away', a
     readers.shift()?.onload?.();
     await vi.advanceTimersByTimeAsync(0);
   };
-  const fake = new Fake();
-  fake.hear();
-  const { composing } = fake;
+  const chat = new FakeChat();
+  chat.receive();
+  const { composer: composing } = chat;
 
   // Somebody else takes it out of the draft.
   void composing.attachFiles([file('a.png')]);
   await read();
   await settle();
-  await fake.only('draft').grant({
+  await chat.takeOnlyCall('draft').resolve({
     type: 'chat/draftChanged',
     draft: { text: '', origin, attachments: [{ type: 'resource', label: 'a.png', uri: 'ahp-content:/1' }] },
   });
   expect([...pictures]).toEqual(['blob:a.png']);
-  fake.hear({ draft: { text: 'theirs', origin } });
+  chat.receive({ draft: { text: 'theirs', origin } });
   await vi.advanceTimersByTimeAsync(60_000);
   expect(composing.text).toBe('theirs');
   expect([...pictures]).toEqual([]);

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Attachment, ChatState } from '../../src/ahp/index.ts';
 import { contentToRestore, readDraft, storeDraft } from '../../src/composer/draft-storage.ts';
 
-class Shelf {
+class FakeStorage {
   readonly all = new Map<string, string>();
   getItem = (key: string) => this.all.get(key) ?? null;
   setItem = (key: string, value: string) => void this.all.set(key, value);
@@ -17,26 +17,26 @@ const user = { kind: 'user' } as const;
 const chat: ChatState = { resource: 'c', title: '', status: 1, modifiedAt: '', turns: [] };
 
 test('what is kept comes back, without contents that no shelf holds', () => {
-  const shelf = new Shelf();
-  storeDraft(shelf, 'c', { typed: { text: 'mine', attachments: [named, embedded] } });
-  expect(readDraft(shelf, 'c')).toEqual({ typed: { text: 'mine', attachments: [named] }, sent: [] });
-  expect(readDraft(shelf, 'other')).toEqual({});
-  storeDraft(shelf, 'c', {});
-  expect(shelf.all.size).toBe(0);
+  const storage = new FakeStorage();
+  storeDraft(storage, 'c', { typed: { text: 'mine', attachments: [named, embedded] } });
+  expect(readDraft(storage, 'c')).toEqual({ typed: { text: 'mine', attachments: [named] }, sent: [] });
+  expect(readDraft(storage, 'other')).toEqual({});
+  storeDraft(storage, 'c', {});
+  expect(storage.all.size).toBe(0);
 });
 
 test('a shelf that fails or holds nonsense is an empty one', () => {
   const full = {
-    ...new Shelf(),
+    ...new FakeStorage(),
     setItem: () => {
       throw new Error('full');
     },
   };
   expect(() => storeDraft(full, 'c', { typed: { text: 'a', attachments: [] } })).not.toThrow();
   for (const nonsense of ['{', 'null', '{"typed":1,"sent":[null,{"text":2}]}']) {
-    const shelf = new Shelf();
-    shelf.setItem('hostler.unsaved.c', nonsense);
-    expect(contentToRestore(readDraft(shelf, 'c'), chat)).toBeUndefined();
+    const storage = new FakeStorage();
+    storage.setItem('hostler.unsaved.c', nonsense);
+    expect(contentToRestore(readDraft(storage, 'c'), chat)).toBeUndefined();
   }
 });
 

@@ -178,7 +178,7 @@ const session: SessionState = {
 };
 const activeTurn = { id: 't', startedAt: '', message, responseParts: [] };
 
-function facts(
+function statusInput(
   chat: Partial<ChatState>,
   view: Partial<View<ChatState>> = {},
   more: Partial<ComposerStatusInput> = {},
@@ -195,36 +195,40 @@ function facts(
 }
 
 test('what Enter does depends on whether a turn runs, and the hint says it', () => {
-  expect(composerStatus(facts({}))).toMatchObject({
+  expect(composerStatus(statusInput({}))).toMatchObject({
     isRunning: false,
     sendMode: 'send',
     hint: expect.stringContaining('Enter'),
   });
-  expect(composerStatus(facts({}, {}, { isTouch: true })).hint).toBe('');
-  const running = composerStatus(facts({ activeTurn }));
+  expect(composerStatus(statusInput({}, {}, { isTouch: true })).hint).toBe('');
+  const running = composerStatus(statusInput({ activeTurn }));
   expect(running).toMatchObject({ isRunning: true, sendMode: 'queue' });
   expect(running.hint).toContain('after this turn');
-  expect(composerStatus(facts({ activeTurn }, {}, { isStopArmed: true })).hint).toContain('once more');
+  expect(composerStatus(statusInput({ activeTurn }, {}, { isStopArmed: true })).hint).toContain('once more');
   const request = { id: 'i', chat: 'c', kind: 'chatInput', request: { id: 'q' } } as const;
   const waiting = { state: { ...session, inputNeeded: [request] }, status: 'live', pending: 0 } as const;
-  const asked = composerStatus(facts({ activeTurn }, {}, { isStopArmed: true, text: '', session: waiting }));
+  const asked = composerStatus(statusInput({ activeTurn }, {}, { isStopArmed: true, text: '', session: waiting }));
   expect(asked).toMatchObject({ hasPendingRequest: true, hint: '' });
-  expect(composerStatus(facts({ activeTurn }, {}, { session: waiting, uri: 'another' })).hasPendingRequest).toBe(false);
-  expect(composerStatus(facts({}, {}, { text: '!ls', commandPrefix: '!' })).hint).toContain('command');
+  expect(composerStatus(statusInput({ activeTurn }, {}, { session: waiting, uri: 'another' })).hasPendingRequest).toBe(
+    false,
+  );
+  expect(composerStatus(statusInput({}, {}, { text: '!ls', commandPrefix: '!' })).hint).toContain('command');
 });
 
 test('nobody writes where nobody listens, and it says why', () => {
   const origin = { kind: 'tool', chat: 'c', toolCallId: '1' } as const;
-  expect(composerStatus(facts({ interactivity: 'read-only', origin })).closedReason).toContain('sub-agent');
-  expect(composerStatus(facts({}, { status: 'gone', error: new Error('It was deleted.') })).closedReason).toBe(
+  expect(composerStatus(statusInput({ interactivity: 'read-only', origin })).closedReason).toContain('sub-agent');
+  expect(composerStatus(statusInput({}, { status: 'gone', error: new Error('It was deleted.') })).closedReason).toBe(
     'It was deleted.',
   );
-  expect(composerStatus(facts({})).closedReason).toBeUndefined();
+  expect(composerStatus(statusInput({})).closedReason).toBeUndefined();
 });
 
 test('while the host is away one can write on, and is told what becomes of it', () => {
-  expect(composerStatus(facts({}, { status: 'disconnected' }))).toMatchObject({ isDisconnected: true });
-  expect(composerStatus(facts({ activeTurn }, { status: 'disconnected', pending: 1 })).hint).toContain('what you sent');
+  expect(composerStatus(statusInput({}, { status: 'disconnected' }))).toMatchObject({ isDisconnected: true });
+  expect(composerStatus(statusInput({ activeTurn }, { status: 'disconnected', pending: 1 })).hint).toContain(
+    'what you sent',
+  );
 });
 
 test('a queue waits for a person only if the host says so', () => {
@@ -233,5 +237,5 @@ test('a queue waits for a person only if the host says so', () => {
   expect(isQueuePaused(paused)).toBe(true);
   const queuedMessages = [{ id: '1', message }];
   const view = { state: paused, status: 'live', pending: 0 } as const;
-  expect(composerStatus(facts({ queuedMessages }, {}, { session: view })).hint).toContain('1 message');
+  expect(composerStatus(statusInput({ queuedMessages }, {}, { session: view })).hint).toContain('1 message');
 });

@@ -7,11 +7,11 @@ interface Timer {
   run(): void;
 }
 
-export class World implements Environment {
-  online = true;
-  luck = 0.5;
+export class FakeEnvironment implements Environment {
+  isNetworkUp = true;
+  randomValue = 0.5;
   /** Whether pictures are drawn by themselves. */
-  draws = true;
+  drawsFrames = true;
   #now = 1_000_000;
   readonly #timers = new Set<Timer>();
   readonly #frames = new Set<() => void>();
@@ -31,7 +31,7 @@ export class World implements Environment {
   }
 
   random(): number {
-    return this.luck;
+    return this.randomValue;
   }
 
   after(milliseconds: number, run: () => void): () => void {
@@ -42,12 +42,12 @@ export class World implements Environment {
 
   onNextFrame(run: () => void): () => void {
     this.#frames.add(run);
-    if (this.draws) setImmediate(() => this.draw());
+    if (this.drawsFrames) setImmediate(() => this.drawFrame());
     return () => this.#frames.delete(run);
   }
 
   isOnline(): boolean {
-    return this.online;
+    return this.isNetworkUp;
   }
 
   onWake(run: () => void): () => void {
@@ -56,7 +56,7 @@ export class World implements Environment {
   }
 
   /** Lets time pass. */
-  pass(milliseconds: number): void {
+  advance(milliseconds: number): void {
     const until = this.#now + milliseconds;
     for (;;) {
       const [next] = [...this.#timers].filter((timer) => timer.at <= until).sort((one, other) => one.at - other.at);
@@ -69,13 +69,13 @@ export class World implements Environment {
   }
 
   /** Lets time pass until something happens. */
-  next(): void {
+  nextTimer(): void {
     const first = Math.min(...[...this.#timers].map((timer) => timer.at));
-    if (Number.isFinite(first)) this.pass(Math.max(0, first - this.#now));
+    if (Number.isFinite(first)) this.advance(Math.max(0, first - this.#now));
   }
 
   /** Draws a picture; the result says whether anybody wanted one. */
-  draw(): boolean {
+  drawFrame(): boolean {
     const frames = [...this.#frames];
     this.#frames.clear();
     for (const run of frames) run();

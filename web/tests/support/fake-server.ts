@@ -6,7 +6,7 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { Client, type ClientOptions } from '../../src/ahp/client.ts';
 import type { Environment, Socket } from '../../src/ahp/environment.ts';
 import type { Action, Envelope } from '../../src/ahp/types/index.ts';
-import { World } from './fake-environment.ts';
+import { FakeEnvironment } from './fake-environment.ts';
 
 export interface Frame {
   id?: number;
@@ -18,7 +18,7 @@ export interface Frame {
 }
 
 /** Things that come, for somebody who waits for them. */
-class Arrivals<T> {
+class AsyncQueue<T> {
   readonly #here: T[] = [];
   readonly #waiting: ((item: T) => void)[] = [];
 
@@ -39,9 +39,9 @@ class Arrivals<T> {
 }
 
 /** The server's end of one connection. */
-export class Connection {
+export class ServerConnection {
   readonly #socket: WebSocket;
-  readonly frames = new Arrivals<Frame>();
+  readonly frames = new AsyncQueue<Frame>();
   readonly closed: Promise<number>;
 
   constructor(socket: WebSocket) {
@@ -58,26 +58,26 @@ export class Connection {
   }
 
   answer(frame: { id: number }, result: unknown): void {
-    this.say({ id: frame.id, result });
+    this.send({ id: frame.id, result });
   }
 
-  fail(frame: { id: number }, code: number, message: string): void {
-    this.say({ id: frame.id, error: { code, message } });
+  answerError(frame: { id: number }, code: number, message: string): void {
+    this.send({ id: frame.id, error: { code, message } });
   }
 
-  say(message: object): void {
+  send(message: object): void {
     this.#socket.send(JSON.stringify({ jsonrpc: '2.0', ...message }));
   }
 
-  raw(data: string | Buffer): void {
+  sendRaw(data: string | Buffer): void {
     this.#socket.send(data);
   }
 
   notify(method: string, params: object): void {
-    this.say({ method, params });
+    this.send({ method, params });
   }
 
-  act(channel: string, serverSeq: number, action: Action, more: Partial<Envelope> = {}): void {
+  sendAction(channel: string, serverSeq: number, action: Action, more: Partial<Envelope> = {}): void {
     this.notify('action', { channel, serverSeq, action, ...more });
   }
 
@@ -87,33 +87,33 @@ export class Connection {
   }
 
   /** Plays the host's part of a first meeting. */
-  async meet(serverSeq = 0): Promise<void> {
+  async completeHandshake(serverSeq = 0): Promise<void> {
     const hello = await this.expect('initialize');
     const snapshots = [{ resource: 'ahp-root://', state: { agents: [] }, fromSeq: serverSeq }];
     this.answer(hello, { protocolVersion: '1.0.0', serverSeq, snapshots });
   }
 
   /** Answers a subscription. */
-  async show(state: object, fromSeq = 0): Promise<Frame> {
+  async answerSubscribe(state: object, fromSeq = 0): Promise<Frame> {
     const wish = await this.expect('subscribe');
     this.answer(wish, { snapshot: { resource: wish.params.channel, state, fromSeq } });
     return wish;
   }
 }
 
-export class Server {
-  readonly connections = new Arrivals<Connection>();
+export class FakeServer {
+  readonly connections = new AsyncQueue<ServerConnection>();
   readonly #server: WebSocketServer;
 
   private constructor(server: WebSocketServer) {
     this.#server = server;
-    server.on('connection', (socket) => this.connections.add(new Connection(socket)));
+    server.on('connection', (socket) => this.connections.add(new ServerConnection(socket)));
   }
 
-  static async start(): Promise<Server> {
+  static async start(): Promise<FakeServer> {
     const server = new WebSocketServer({ host: '127.0.0.1', port: 0 });
     await once(server, 'listening');
-    return new Server(server);
+    return new FakeServer(server);
   }
 
   get url(): string {
@@ -128,14 +128,17 @@ export class Server {
 }
 
 /** A client with time of its own. */
-export function clientOf(url: string, options: Partial<ClientOptions> = {}): { client: Client; world: World } {
-  const world = new World((target) => new WebSocket(target) as unknown as Socket);
+export function createClient(
+  url: string,
+  options: Partial<ClientOptions> = {},
+): { client: Client; world: FakeEnvironment } {
+  const world = new FakeEnvironment((target) => new WebSocket(target) as unknown as Socket);
   const client = new Client({ url: () => url, environment: world, clientId: 'c', ...options });
   return { client, world };
 }
 
 /** The world as it is, for what runs in real time: no browser, but its sockets and its clock. */
-export function node(): Environment {
+export function nodeEnvironment(): Environment {
   return {
     connect: (url) => new WebSocket(url) as unknown as Socket,
     now: () => Date.now(),

@@ -2,15 +2,15 @@
 
 import type { Socket } from '../../src/ahp/environment.ts';
 
-export class Cable implements Socket {
+export class FakeSocket implements Socket {
   onopen: ((event: never) => void) | null = null;
   onmessage: ((event: { data: unknown }) => void) | null = null;
   onclose: ((event: { code: number; reason: string }) => void) | null = null;
   onerror: ((event: never) => void) | null = null;
   /** On their way to the host. */
-  readonly up: string[] = [];
+  readonly toHost: string[] = [];
   /** On their way to the client. */
-  readonly down: string[] = [];
+  readonly toClient: string[] = [];
   closed = false;
 
   get readyState(): number {
@@ -18,7 +18,7 @@ export class Cable implements Socket {
   }
 
   send(text: string): void {
-    if (!this.closed) this.up.push(text);
+    if (!this.closed) this.toHost.push(text);
   }
 
   close(): void {
@@ -29,14 +29,14 @@ export class Cable implements Socket {
   cut(): void {
     if (this.closed) return;
     this.closed = true;
-    this.up.length = 0;
-    this.down.length = 0;
+    this.toHost.length = 0;
+    this.toClient.length = 0;
     this.onclose?.({ code: 1006, reason: '' });
   }
 
   /** The client gets the next frame. */
   deliver(): boolean {
-    const frame = this.closed ? undefined : this.down.shift();
+    const frame = this.closed ? undefined : this.toClient.shift();
     if (frame === undefined) return false;
     this.onmessage?.({ data: frame });
     return true;

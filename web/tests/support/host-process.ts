@@ -16,7 +16,7 @@ const TOKEN = 'known-to-the-tests-alone';
 /** What marks a process as part of a test run, so that one that is forgotten is found. */
 const MARKS = ['HOSTLER_TEST_RUN', 'TEST_RUN'];
 
-export class Hostler {
+export class HostProcess {
   readonly #root = mkdtempSync(join(tmpdir(), 'hostler-web-'));
   #process: ChildProcess | undefined;
   #port = 0;

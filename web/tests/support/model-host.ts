@@ -2,7 +2,7 @@
 
 import { reduceSession } from '../../src/ahp/reducers/index.ts';
 import type { Action, Envelope, RootState, SessionState } from '../../src/ahp/types/index.ts';
-import { Cable } from './fake-socket.ts';
+import { FakeSocket } from './fake-socket.ts';
 
 export const SESSION = 'test:/session';
 
@@ -16,18 +16,18 @@ export class ModelHost {
   readonly effects = new Map<string, number>();
   readonly #answers = new Map<string, Envelope>();
   readonly #clients = new Set<string>();
-  #cable: Cable | undefined;
+  #cable: FakeSocket | undefined;
   #client = '';
   #subscribed = false;
   /** Subscriptions that are answered after the next frame: a session is read from the disk while others go on. */
   #loading: number[] = [];
   /** What the host decides next. */
   replays = true;
-  rejects = false;
-  forgets = false;
+  rejectsActions = false;
+  forgetsClients = false;
 
-  connect(): Cable {
-    this.#cable = new Cable();
+  connect(): FakeSocket {
+    this.#cable = new FakeSocket();
     this.#subscribed = false;
     this.#loading = [];
     const cable = this.#cable;
@@ -35,13 +35,13 @@ export class ModelHost {
     return cable;
   }
 
-  get cable(): Cable | undefined {
+  get cable(): FakeSocket | undefined {
     return this.#cable;
   }
 
   /** The host reads the next frame. */
   read(): boolean {
-    const frame = this.#cable?.up.shift();
+    const frame = this.#cable?.toHost.shift();
     const { id, method, params } = JSON.parse(frame ?? '{}');
     const loaded = this.#loading.shift();
     if (method === 'subscribe') this.#loading.push(id);
@@ -56,11 +56,11 @@ export class ModelHost {
   }
 
   #reply(id: number, answer: object): void {
-    this.#cable?.down.push(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
+    this.#cable?.toClient.push(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
   }
 
   /** Something happens that the client did not wish for. */
-  happen(action: Action): void {
+  applyHostAction(action: Action): void {
     this.#publish({ channel: SESSION, action, serverSeq: this.#seq });
   }
 
@@ -92,10 +92,10 @@ export class ModelHost {
   }
 
   #reconnected(params: Record<string, unknown>): object {
-    if (this.forgets) {
+    if (this.forgetsClients) {
       this.#clients.clear();
       this.#answers.clear();
-      this.forgets = false;
+      this.forgetsClients = false;
     }
     if (!this.#clients.has(params.clientId as string)) return { error: { code: -32008, message: 'unknown client' } };
     this.#client = params.clientId as string;
@@ -112,25 +112,25 @@ export class ModelHost {
     const key = `${this.#client} ${clientSeq}`;
     const answered = this.#answers.get(key);
     if (answered) {
-      this.#tell(answered);
+      this.#send(answered);
       return;
     }
     const origin = { clientId: this.#client, clientSeq };
     const envelope: Envelope = { channel: SESSION, action, serverSeq: this.#seq, origin };
-    const answer = this.rejects ? { ...envelope, rejectionReason: 'no' } : envelope;
+    const answer = this.rejectsActions ? { ...envelope, rejectionReason: 'no' } : envelope;
     this.#answers.set(key, answer);
-    if (!this.rejects) this.effects.set(key, (this.effects.get(key) ?? 0) + 1);
+    if (!this.rejectsActions) this.effects.set(key, (this.effects.get(key) ?? 0) + 1);
     this.#publish(answer);
   }
 
   #publish(envelope: Envelope): void {
     this.log.push(envelope);
     if (envelope.rejectionReason === undefined) this.state = reduceSession(this.state, envelope.action);
-    if (this.#subscribed) this.#tell(envelope);
+    if (this.#subscribed) this.#send(envelope);
   }
 
-  #tell(envelope: Envelope): void {
+  #send(envelope: Envelope): void {
     if (!this.#cable?.closed)
-      this.#cable?.down.push(JSON.stringify({ jsonrpc: '2.0', method: 'action', params: envelope }));
+      this.#cable?.toClient.push(JSON.stringify({ jsonrpc: '2.0', method: 'action', params: envelope }));
   }
 }

@@ -1,36 +1,48 @@
 /** The shortest way from one sequence to another, after Myers, with a bound on how hard it tries. */
 
 /** A stretch of both sequences: its elements are the same, or those before were replaced by those after. */
-export interface Stretch {
+export interface DiffRange {
   readonly kind: 'same' | 'changed';
   readonly before: readonly [from: number, to: number];
   readonly after: readonly [from: number, to: number];
 }
 
 /** Beyond so many differences a stretch is told as replaced: nobody reads further, and memory grows with the square. */
-const MOST = 1_500;
+const MAX_DIFFERENCES = 1_500;
 
 /** Compares by identity; whoever has objects brings numbers or strings for them. */
-export function compare<T>(before: readonly T[], after: readonly T[], most = MOST): readonly Stretch[] {
+export function diffSequences<T>(
+  before: readonly T[],
+  after: readonly T[],
+  maxDifferences = MAX_DIFFERENCES,
+): readonly DiffRange[] {
   let start = 0;
   const shorter = Math.min(before.length, after.length);
   while (start < shorter && before[start] === after[start]) start += 1;
   let end = 0;
   while (end < shorter - start && before[before.length - 1 - end] === after[after.length - 1 - end]) end += 1;
 
-  const path = search(before.slice(start, before.length - end), after.slice(start, after.length - end), most);
+  const path = findMatches(
+    before.slice(start, before.length - end),
+    after.slice(start, after.length - end),
+    maxDifferences,
+  );
   const pairs: [number, number][] = [];
   for (let at = 0; at < start; at += 1) pairs.push([at, at]);
   for (const [one, other] of path) pairs.push([one + start, other + start]);
   for (let at = end; at > 0; at -= 1) pairs.push([before.length - at, after.length - at]);
-  return stretches(pairs, before.length, after.length);
+  return toRanges(pairs, before.length, after.length);
 }
 
 /** Which elements stay, as pairs of places in ascending order. None if there are too many differences. */
-function search<T>(before: readonly T[], after: readonly T[], most: number): readonly (readonly [number, number])[] {
+function findMatches<T>(
+  before: readonly T[],
+  after: readonly T[],
+  maxDifferences: number,
+): readonly (readonly [number, number])[] {
   const [width, height] = [before.length, after.length];
   if (width === 0 || height === 0) return [];
-  const bound = Math.min(most, width + height);
+  const bound = Math.min(maxDifferences, width + height);
   // How far one gets on each diagonal; diagonals begin at `-bound`, and one is spare on each side.
   const reach = new Int32Array(2 * bound + 3);
   const middle = bound + 1;
@@ -39,47 +51,47 @@ function search<T>(before: readonly T[], after: readonly T[], most: number): rea
     // What the way back needs of the round before: its diagonals, and one beside them.
     trace.push(reach.slice(middle - edits - 1, middle + edits + 2));
     for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
-      let x = step(reach, middle, diagonal, edits);
+      let x = nextX(reach, middle, diagonal, edits);
       while (x < width && x - diagonal < height && before[x] === after[x - diagonal]) x += 1;
       reach[middle + diagonal] = x;
-      if (x >= width && x - diagonal >= height) return back(trace, width, height);
+      if (x >= width && x - diagonal >= height) return backtrack(trace, width, height);
     }
   }
   return [];
 }
 
 /** Whether a round comes to a diagonal from the one above it (something was added) or from the one below it. */
-function comesDown(reach: Int32Array, middle: number, diagonal: number, edits: number): boolean {
+function isInsertion(reach: Int32Array, middle: number, diagonal: number, edits: number): boolean {
   if (diagonal === -edits) return true;
   return diagonal !== edits && (reach[middle + diagonal - 1] ?? 0) < (reach[middle + diagonal + 1] ?? 0);
 }
 
 /** Where a round begins on a diagonal. */
-function step(reach: Int32Array, middle: number, diagonal: number, edits: number): number {
-  const down = comesDown(reach, middle, diagonal, edits);
+function nextX(reach: Int32Array, middle: number, diagonal: number, edits: number): number {
+  const down = isInsertion(reach, middle, diagonal, edits);
   return down ? (reach[middle + diagonal + 1] ?? 0) : (reach[middle + diagonal - 1] ?? 0) + 1;
 }
 
-function back(trace: readonly Int32Array[], width: number, height: number): readonly [number, number][] {
+function backtrack(trace: readonly Int32Array[], width: number, height: number): readonly [number, number][] {
   const pairs: [number, number][] = [];
   let [x, y] = [width, height];
   for (let edits = trace.length - 1; edits >= 0; edits -= 1) {
     const reach = trace[edits] ?? new Int32Array();
     const diagonal = x - y;
-    const begin = edits === 0 ? 0 : step(reach, edits + 1, diagonal, edits);
+    const begin = edits === 0 ? 0 : nextX(reach, edits + 1, diagonal, edits);
     while (x > begin) {
       x -= 1;
       y -= 1;
       pairs.push([x, y]);
     }
-    if (comesDown(reach, edits + 1, diagonal, edits)) y -= 1;
+    if (isInsertion(reach, edits + 1, diagonal, edits)) y -= 1;
     else x -= 1;
   }
   return pairs.reverse();
 }
 
-function stretches(pairs: readonly (readonly [number, number])[], width: number, height: number): Stretch[] {
-  const result: Stretch[] = [];
+function toRanges(pairs: readonly (readonly [number, number])[], width: number, height: number): DiffRange[] {
+  const result: DiffRange[] = [];
   let [x, y] = [0, 0];
   let at = 0;
   while (at < pairs.length || x < width || y < height) {

@@ -16,7 +16,7 @@ export class TabVisibility {
   constructor(
     isVisible: (session: Uri) => boolean,
     onVisibleElsewhere: (session: Uri) => void,
-    name = 'hostler.sightings',
+    name = 'hostler.tab-visibility',
   ) {
     this.#channel = new BroadcastChannel(name);
     this.#channel.onmessage = ({ data }: MessageEvent<TabMessage>) => {

@@ -149,7 +149,7 @@ for (const [device, looks] of Object.entries(THEMES_AND_DEVICES) as [
   ['light' | 'dark', (readonly string[])?][],
 ][])
   test(
-    `every view and every dialog is accessible: ${device}`,
+    `every view and dialog passes the accessibility checks: ${device}`,
     browserTest(async (harness, prepared) => {
       const context = await harness.signIn(await harness.newContext(device, { reducedMotion: 'reduce' }));
       const page = await harness.openPage('/', context);
@@ -168,7 +168,7 @@ for (const [device, looks] of Object.entries(THEMES_AND_DEVICES) as [
   );
 
 test(
-  'the door is accessible, too',
+  'the sign-in page passes the accessibility checks',
   browserTest(async (harness) => {
     for (const device of ['desktop', 'phone'] satisfies Device[])
       for (const colorScheme of ['light', 'dark'] as const) {

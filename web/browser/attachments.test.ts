@@ -36,7 +36,7 @@ function sendButton(page: Page): Locator {
 }
 
 test(
-  'a picture from the file picker is seen before sending, in the turn, and by the model',
+  'an image from the file picker appears as a preview, in the turn, and in the model request',
   browserTest(async (harness) => {
     const { uri } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -62,7 +62,7 @@ test(
 );
 
 test(
-  'files are dropped, and a picture is pasted',
+  'files can be dropped and images pasted',
   browserTest(async (harness) => {
     const { uri } = await (await harness.connectClient()).createSession();
     const context = await harness.signIn(await harness.newContext());
@@ -100,7 +100,7 @@ test(
 );
 
 test(
-  'what would be made smaller is told before sending, and what cannot be sent stands in the way until it is removed',
+  'resized images show a warning, and a rejected file blocks sending until it is removed',
   browserTest(async (harness) => {
     const { uri } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -145,7 +145,7 @@ test(
 );
 
 test(
-  'files and commands are completed by keys; a message that is refused comes back with the reason',
+  'the keyboard completes files and commands, and a rejected message returns with the reason',
   browserTest(async (harness) => {
     const place = join(harness.host.path('work'), 'lighthouse.png');
     writeFileSync(place, SHOT);

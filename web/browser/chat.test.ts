@@ -9,7 +9,7 @@ const browserTest = sharedHarness();
 const ANSWER = 'Hello from the scripted model. You said:';
 
 test(
-  'a message is sent with the button and answered',
+  'the send button sends a message and the agent answers',
   browserTest(async (harness) => {
     const { uri } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -37,7 +37,7 @@ test(
 );
 
 test(
-  'a page that is loaded again in the middle of an answer shows all of it',
+  'reloading during an answer shows the whole answer',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));

@@ -5,7 +5,7 @@ import { BINARY, HostProcess } from '../tests/support/host-process.ts';
 import { launch } from './support/chromium.ts';
 import { ProblemGuard } from './support/problem-guard.ts';
 
-test('the demo ends with a link to the page with its finished turns', async ({ onTestFinished }) => {
+test('the demo prints a link to the page with its finished turns', async ({ onTestFinished }) => {
   if (!BINARY) throw new Error('HOSTLER_BIN does not name a hostler; `cargo xtask web --browser` does it all.');
   const hostler = new HostProcess();
   const browser = await launch();

@@ -7,7 +7,7 @@ import { CONNECTION_ERRORS } from './support/problem-guard.ts';
 import { emulateSlowNetwork } from './support/slow-network.ts';
 
 test(
-  'a host that is away is told of, with a countdown, and what is said meanwhile arrives when it is back',
+  'an outage shows a banner with a countdown, and messages sent meanwhile arrive after reconnecting',
   withHarness(async (harness) => {
     harness.guard.expect(...CONNECTION_ERRORS);
     const { uri } = await (await harness.connectClient()).createAnsweredSession('before');
@@ -43,7 +43,7 @@ test(
 );
 
 test(
-  'a host that is killed in the middle of an answer comes back with what was said',
+  'a host that is killed during an answer restores the chat after a restart',
   withHarness(async (harness) => {
     harness.guard.expect(...CONNECTION_ERRORS);
     const { uri, chat } = await (await harness.connectClient()).createSession();
@@ -61,7 +61,7 @@ test(
 );
 
 test(
-  'a slow network delays an answer and loses nothing of it',
+  'a slow network delays an answer without losing any of it',
   withHarness(async (harness) => {
     const { uri } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage('/');

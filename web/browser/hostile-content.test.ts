@@ -99,7 +99,7 @@ async function answer(harness: BrowserHarness, ...lines: string[]): Promise<Page
 }
 
 test(
-  'hostile Markdown stays text: nothing runs, nothing is asked for, nothing leads away',
+  'hostile Markdown stays text: no script, no request, no navigation',
   browserTest(async (harness) => {
     const all = [...MARKUP, ...LINKS, ...DECEPTIVE_TEXT].join('\n\n');
     // Said, thought, and printed by a command.
@@ -139,7 +139,7 @@ test(
 );
 
 test(
-  'an answer that is meant to exhaust the page does not',
+  'an oversized answer does not freeze the page',
   browserTest(async (harness) => {
     const quotes = `${'>'.repeat(10_000)}deep`;
     const lists = `${'- '.repeat(400)}deeper`;

@@ -56,7 +56,7 @@ async function walk(page: Page): Promise<string[]> {
 }
 
 test(
-  'Tab reaches every control of every view, and one sees where one is',
+  'Tab reaches every control of every view with a visible focus',
   browserTest(async (harness, { finished, waiting, failed }) => {
     const page = await harness.openPage('/');
     const views: readonly (readonly [string, string])[] = [
@@ -77,7 +77,7 @@ test(
 );
 
 test(
-  'the list is one stop; keys lead through it, and do to a session what its menu does',
+  'the session list is one tab stop with keyboard navigation and session actions',
   browserTest(async (harness, { client, failed }) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).getByText('Count the apples').waitFor();
@@ -132,7 +132,7 @@ test(
 );
 
 test(
-  'the sheet names the keys, and they do what it says',
+  'the shortcuts dialog lists the keys, and the keys work',
   browserTest(async (harness, { waiting }) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
@@ -168,7 +168,7 @@ test(
 );
 
 test(
-  'the palette leads to sessions and does things, from wherever one is',
+  'the command palette opens sessions and runs actions from any view',
   browserTest(async (harness, { finished, working }) => {
     const page = await harness.openPage(sessionPath(working));
     await page.getByRole('textbox', { name: 'Message' }).press('Control+K');

@@ -24,7 +24,7 @@ async function top(page: Page, text: string): Promise<number> {
 }
 
 test(
-  'a chat of 5 000 turns opens at its end, holds few of them, and reads older ones when somebody scrolls up',
+  'a chat of 5 000 turns opens at its end, renders few turns, and loads older ones on scroll',
   browserTest(async (harness) => {
     const client = await harness.connectClient();
     const page = await harness.openPage(
@@ -69,7 +69,7 @@ test(
 );
 
 test(
-  'an answer of 200 pieces a second is followed at its end, and stands still for somebody who has scrolled away',
+  'the view follows an answer of 200 deltas per second, and stays put after scrolling away',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createAnsweredSession(scriptText('Here it begins.'));
     const page = await harness.openPage(sessionPath(uri));

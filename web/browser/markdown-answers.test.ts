@@ -26,7 +26,7 @@ ${CODE}\`\`\`
 > Said before.`;
 
 test(
-  'an answer in Markdown has its shape, its code has colours and can be copied',
+  'a Markdown answer is formatted, with highlighted code that can be copied',
   browserTest(async (harness) => {
     const { uri } = await (await harness.connectClient()).createAnsweredSession(scriptText(MARKDOWN));
     const context = await harness.signIn(await harness.newContext());
@@ -56,7 +56,7 @@ test(
 );
 
 test(
-  'thoughts are folded, and unfolded by a click',
+  'reasoning is collapsed and expands on click',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -81,7 +81,7 @@ test(
 );
 
 test(
-  'a turn that failed says why and what to do, and is resumed',
+  'a failed turn shows the error and can be resumed',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -106,7 +106,7 @@ test(
 );
 
 test(
-  'what a turn and a session have used is told, and how full the context is',
+  'turn usage, session usage and context usage are displayed',
   browserTest(async (harness) => {
     const { uri } = await (await harness.connectClient()).createAnsweredSession('count me');
     const page = await harness.openPage(sessionPath(uri));

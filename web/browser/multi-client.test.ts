@@ -24,7 +24,7 @@ function queue(page: Page): Promise<string[]> {
 }
 
 test(
-  'what one writes stands in the others, until it is sent',
+  'a draft appears in other clients until it is sent',
   browserTest(async (harness, client) => {
     const { uri } = await client.createSession();
     const [first, second, phone] = await openThreePages(harness, uri);
@@ -42,7 +42,7 @@ test(
 );
 
 test(
-  'a queue is the same everywhere, whoever adds, moves and removes',
+  'the queue is identical in all clients after adding, moving and removing',
   browserTest(async (harness, client) => {
     const { uri, chat } = await client.createSession();
     const pages = await openThreePages(harness, uri);
@@ -71,7 +71,7 @@ test(
 );
 
 test(
-  'what one of them allows, the others do not ask any more',
+  'a request that one client allows disappears in the others',
   browserTest(async (harness, client) => {
     const { uri, chat } = await client.createSession();
     const pages = await openThreePages(harness, uri);

@@ -16,7 +16,7 @@ const browserTest = sharedHarness(async (harness) => {
 });
 
 test(
-  'folder, model and mode are chosen by keys alone, and they hold',
+  'folder, model and mode can be chosen by keyboard and apply to the session',
   browserTest(async (harness, { home, client }) => {
     const page = await harness.openPage('/');
     const keys = page.keyboard;
@@ -85,7 +85,7 @@ test(
 );
 
 test(
-  'another mode and another model ask another question',
+  'another mode and model change the permission request',
   browserTest(async (harness, { client }) => {
     const page = await harness.openPage(`/new?directory=${encodeURIComponent(harness.host.work)}`);
     await page.getByRole('combobox', { name: 'Model' }).selectOption('claude-haiku-4-5');
@@ -105,7 +105,7 @@ test(
 );
 
 test(
-  'what was typed is there again after a look elsewhere, and a folder is taken from the list',
+  'typed text survives navigation, and a folder can be picked from the list',
   browserTest(async (harness, { client, home }) => {
     await client
       .createSession(pathToFileURL(join(home, 'lighthouse')).href)

@@ -85,7 +85,7 @@ async function createWaitingSession(client: SecondClient, title: string): Promis
 }
 
 test(
-  'a session that waits marks the title and the icon, notifies, and a click leads there',
+  'a waiting session marks the title and icon, notifies, and opens on click',
   browserTest(async (harness, client) => {
     const page = await openWithNotifications(harness, '/');
     await sessionsPane(page).waitFor();
@@ -116,7 +116,7 @@ test(
 );
 
 test(
-  'what is answered elsewhere is not asked any more, and what ends elsewhere is told',
+  'requests answered elsewhere close their notification, and turns finished elsewhere notify',
   browserTest(async (harness, client) => {
     const page = await openWithNotifications(harness, '/new');
     const { chat } = await createWaitingSession(client, 'May I, too?');
@@ -140,7 +140,7 @@ test(
 );
 
 test(
-  'nobody is notified who did not ask for it',
+  'notifications stay off until the user enables them',
   browserTest(async (harness, client) => {
     const page = await openWithNotifications(harness, '/');
     await page.keyboard.press('Control+,');
@@ -157,7 +157,7 @@ test(
 );
 
 test(
-  'a phone that leaves notifications to workers says so in the settings',
+  'a phone that requires a service worker says so in the settings',
   browserTest(async (harness) => {
     const context = await harness.signIn(await harness.newContext('phone'));
     await context.addInitScript(() => {
@@ -178,7 +178,7 @@ test(
 );
 
 test(
-  'a tab says nothing about a session that another tab shows',
+  'a tab does not notify about a session that another tab shows',
   browserTest(async (harness, client) => {
     const page = await openWithNotifications(harness, '/');
     const { uri } = await createWaitingSession(client, 'Seen elsewhere');

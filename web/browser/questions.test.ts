@@ -50,7 +50,7 @@ function answerTo(page: Page, { question }: typeof COLOUR): Locator {
 }
 
 test(
-  'three questions are answered one after the other: one choice, several, own words',
+  'three questions are answered in turn: single choice, multiple choice, free text',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -96,7 +96,7 @@ test(
 );
 
 test(
-  'a question is answered by keys alone, another one is declined, and one dismissed',
+  'a question is answered by keyboard, another is declined, and one is dismissed',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -122,7 +122,7 @@ test(
 );
 
 test(
-  'a plan is sent back with words, and the next one is approved',
+  'a plan is sent back with feedback, and the next plan is approved',
   browserTest(async (harness) => {
     const { uri, session, chat } = await (await harness.connectClient()).createSession();
     await session.configure({ permissionMode: 'plan' });

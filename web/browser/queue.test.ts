@@ -43,7 +43,7 @@ async function expectQueue(page: Page, ...texts: string[]): Promise<void> {
 }
 
 test(
-  'messages wait in a queue, are changed, moved by keys and by hand, removed, and said in their order',
+  'queued messages can be edited, moved by key and pointer, removed, and are sent in order',
   browserTest(async (harness) => {
     const { uri, page, chat, open } = await startBusyTurn(harness);
     for (const text of ['first', 'second', 'third', 'fourth']) {
@@ -96,7 +96,7 @@ test(
 );
 
 test(
-  'words go into the running turn: from the field, and out of the queue',
+  'steering messages are sent from the field and from the queue',
   browserTest(async (harness) => {
     const { page, chat, open } = await startBusyTurn(harness);
     await field(page).fill('turn left');
@@ -124,7 +124,7 @@ test(
 );
 
 test(
-  'a turn is stopped by the button and by Escape; the queue waits until somebody says go on',
+  'the button and Escape stop a turn, and the queue pauses until it is resumed',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -156,7 +156,7 @@ test(
 );
 
 test(
-  'a draft follows to other pages with its files, and is there again after a reload',
+  'a draft with files appears in other pages and survives a reload',
   browserTest(async (harness) => {
     const { uri } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));

@@ -9,7 +9,7 @@ import { CONNECTION_ERRORS } from './support/problem-guard.ts';
 import { emulateSlowNetwork } from './support/slow-network.ts';
 
 test(
-  'a host that is killed in the middle of a turn tells what became of it, and the turn is resumed',
+  'a host that is killed during a turn shows the error, and the turn resumes',
   withHarness(async (harness) => {
     harness.guard.expect(...CONNECTION_ERRORS);
     const { uri, chat } = await (await harness.connectClient()).createSession();
@@ -39,7 +39,7 @@ test(
 );
 
 test(
-  'what is sent while the host is away is delivered once, in its order, when it is back',
+  'messages sent during an outage are delivered once and in order',
   withHarness(async (harness) => {
     harness.guard.expect(...CONNECTION_ERRORS);
     const { uri } = await (await harness.connectClient()).createAnsweredSession('before');
@@ -64,7 +64,7 @@ test(
 );
 
 test(
-  'on a slow network the page is usable: what is said is seen at once, and keeps its order',
+  'the page stays usable on a slow network: messages appear at once and in order',
   withHarness(async (harness) => {
     const { uri } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage('/');

@@ -34,7 +34,7 @@ function isInside(element: Element): boolean {
 }
 
 test(
-  'a card hides nothing of its command',
+  'a card shows its whole command',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri), 'phone');
@@ -50,7 +50,7 @@ test(
 );
 
 test(
-  'no key answers a card that is scrolled away, or one that is merely seen',
+  'no key answers a card that is scrolled away or merely visible',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -82,7 +82,7 @@ test(
 );
 
 test(
-  'what waits in a long turn is shown from wherever one is, as often as one asks',
+  'a pending request in a long turn can be scrolled to repeatedly from anywhere',
   browserTest(async (harness) => {
     const client = await harness.connectClient();
     const { uri, chat } = await client.createAnsweredSession(
@@ -120,7 +120,7 @@ test(
 );
 
 test(
-  'code is shown without colours if the host has them no more, and a host that was updated offers its page',
+  'code stays readable when the highlighter cannot load, and an updated host offers a reload',
   browserTest(async (harness) => {
     harness.guard.expect(/highlight-.*\.js/, /status of 404/);
     const { uri } = await (await harness.connectClient()).createAnsweredSession(

@@ -5,7 +5,7 @@ import { withHarness } from './support/harness-tests.ts';
 import { sessionPath, sessionsPane } from './support/locations.ts';
 
 test(
-  'a session is opened by its address, and again when the page is loaded again',
+  'a session opens by its URL and again after a reload',
   withHarness(async (harness) => {
     const { uri } = await (await harness.connectClient()).createAnsweredSession('a deep link');
     const page = await harness.openPage(sessionPath(uri));
@@ -17,7 +17,7 @@ test(
 );
 
 test(
-  'a session is opened from the list, and the way back leads home',
+  'a session opens from the list, and Back returns home',
   withHarness(async (harness) => {
     const client = await harness.connectClient();
     const { uri, session } = await client.createAnsweredSession('from the list');
@@ -33,7 +33,7 @@ test(
 );
 
 test(
-  'an address that nobody knows leads home',
+  'an unknown URL opens the home view',
   withHarness(async (harness) => {
     const page = await harness.openPage('/nothing/of/this/kind');
     await sessionsPane(page).waitFor();
@@ -46,7 +46,7 @@ test(
 );
 
 test(
-  'a session that does not exist is said to be missing',
+  'a session that does not exist shows an error',
   withHarness(async (harness) => {
     const page = await harness.openPage(sessionPath('claude:/00000000-0000-4000-8000-00000000dead'));
     await page.getByRole('alert').first().waitFor();

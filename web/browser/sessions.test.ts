@@ -47,7 +47,7 @@ async function listed(
 }
 
 test(
-  'sessions are grouped by folder, with their status in words, and those that wait come first',
+  'sessions are grouped by folder with a status label, and waiting ones come first',
   browserTest(async (harness) => {
     const page = await harness.openPage('/');
     await line(page, 'Put the old lamp away').waitFor();
@@ -76,7 +76,7 @@ test(
 );
 
 test(
-  'a session that ends unseen is marked as unread, until somebody looks at it',
+  'a session that finishes in the background is unread until it is opened',
   browserTest(async (harness, { client }) => {
     const page = await harness.openPage('/');
     const { uri, chat, session } = await client.createSession();
@@ -108,7 +108,7 @@ test(
 );
 
 test(
-  'typing narrows the list to names and folders, and Enter opens the first',
+  'typing filters the list by name and folder, and Enter opens the first match',
   browserTest(async (harness, { failed }) => {
     const page = await harness.openPage('/');
     await line(page, 'Count the apples').waitFor();
@@ -132,7 +132,7 @@ test(
 );
 
 test(
-  'words that were said lead to the session and to the turn, with what stands around them',
+  'search results lead to the session and turn with surrounding text',
   browserTest(async (harness, { client }) => {
     const far = Array.from({ length: 12 }, (_, at) => `!say Line ${at}.\\n\\n${'The tide came in. '.repeat(60)}`);
     const { uri, session } = await client.createAnsweredSession(
@@ -165,7 +165,7 @@ test(
 );
 
 test(
-  'what was said elsewhere is found although the host does not list it, by whoever wants that',
+  'search can include external sessions that the list hides',
   browserTest(async (harness, { client }) => {
     writeExternalTranscript(harness.host, 3);
     await configureHost(client.host, { showExternalSessions: 'none' });
@@ -184,7 +184,7 @@ test(
 );
 
 test(
-  'a name, the archive and an end: what is done to a session is seen by another client',
+  'renaming, archiving and deleting a session reaches another client',
   browserTest(async (harness, { client }) => {
     const { uri, session } = await client.createAnsweredSession('something old');
     await session.rename('Something old');

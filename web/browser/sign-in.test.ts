@@ -11,7 +11,7 @@ import { sessionPath, sessionsPane } from './support/locations.ts';
 import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
 
 test(
-  'a one-time link opens the page, and its code is in no address afterwards',
+  'a one-time link signs in, and its code disappears from the URL',
   withHarness(async (harness) => {
     const { uri } = await (await harness.connectClient()).createAnsweredSession('behind a link');
     const context = await harness.newContext();
@@ -45,7 +45,7 @@ test(
 );
 
 test(
-  'a server on another local port is sent the cookie, and it signs nobody in',
+  'a server on another local port receives the cookie but cannot sign in with it',
   withHarness(async (harness) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
@@ -84,7 +84,7 @@ test(
 );
 
 test(
-  'a browser that lost its key is at the door, and is one browser when it comes back',
+  'a browser that lost its key shows the sign-in page and stays one browser after signing in',
   withHarness(async (harness) => {
     harness.guard.expect(...SIGNED_OUT_ERRORS);
     const page = await harness.openPage('/');
@@ -108,7 +108,7 @@ test(
 );
 
 test(
-  'a browser that refuses storage is signed in until the page is left',
+  'a browser that blocks storage stays signed in until the page closes',
   withHarness(async (harness) => {
     harness.guard.expect(...SIGNED_OUT_ERRORS);
     const context = await harness.newContext();
@@ -126,7 +126,7 @@ test(
 );
 
 test(
-  'a browser that nobody has let in is told how, and lets itself in with a link',
+  'an unknown browser shows instructions and signs in with a pasted link',
   withHarness(async (harness) => {
     const page = await harness.openPage('/', await harness.newContext());
     await page.getByText('hostler link').waitFor();
@@ -140,7 +140,7 @@ test(
 );
 
 test(
-  'a link is good once',
+  'a sign-in link works once',
   withHarness(async (harness) => {
     harness.guard.expect(/status of 40[13]/, /answer 40[13]: POST .*\/sign-in/);
     const code = await harness.createSignInCode();
@@ -153,7 +153,7 @@ test(
 );
 
 test(
-  'the page comes with a strict policy, compressed, and is kept by its hash',
+  'the page is served with a strict policy, compressed, and cached by hash',
   withHarness(async (harness) => {
     const page = await harness.openPage('/');
     const answer = await page.reload();
@@ -172,7 +172,7 @@ test(
 );
 
 test(
-  'the policy stops what a page must not do, and whoever watches sees it',
+  'the content security policy blocks forbidden requests and reports them',
   withHarness(async (harness) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
@@ -204,7 +204,7 @@ function isOnTop(element: Element): boolean {
 }
 
 test(
-  'whoever signs out everywhere is at the door in every tab and browser, and comes back to the same session',
+  'signing out everywhere shows the sign-in page in every tab and browser, and signing in returns to the session',
   withHarness(async (harness) => {
     harness.guard.expect(...SIGNED_OUT_ERRORS);
     const { uri } = await (await harness.connectClient()).createAnsweredSession('behind the door');
@@ -245,7 +245,7 @@ test(
 );
 
 test(
-  'at the door keys mean nothing, and nothing is left of what somebody has taken along',
+  'the sign-in page ignores shortcuts and keeps no user data',
   withHarness(async (harness) => {
     harness.guard.expect(...SIGNED_OUT_ERRORS);
     const { uri, chat, session } = await (await harness.connectClient()).createSession();
@@ -288,7 +288,7 @@ test(
 );
 
 test(
-  'a link that is opened where the page is already lets in, too',
+  'a sign-in link opened on the sign-in page signs in',
   withHarness(async (harness) => {
     harness.guard.expect(...SIGNED_OUT_ERRORS);
     const page = await harness.openPage('/', await harness.newContext());
@@ -304,7 +304,7 @@ test(
 );
 
 test(
-  'somebody who signs out here is at the door here alone',
+  'signing out affects only this browser',
   withHarness(async (harness) => {
     harness.guard.expect(...SIGNED_OUT_ERRORS);
     const page = await harness.openPage('/');
@@ -323,7 +323,7 @@ test(
 );
 
 test(
-  'a device that is signed in makes a link for another one, which leads to the same session once',
+  'a signed-in device creates a one-time link that opens the same session',
   withHarness(async (harness) => {
     harness.guard.expect(...SIGNED_OUT_ERRORS);
     const { uri } = await (await harness.connectClient()).createAnsweredSession('from here to there');

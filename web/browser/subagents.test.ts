@@ -17,7 +17,7 @@ function subAgentScript(description: string, ...lines: string[]): string {
 }
 
 test(
-  'a sub-agent has a chat of its own, which is opened from its call and left again',
+  'a sub-agent chat opens from its tool call and leads back',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
@@ -57,7 +57,7 @@ test(
 );
 
 test(
-  'a command in the background is listed, its output is shown as it comes, and it is stopped',
+  'a background command is listed, streams its output, and can be stopped',
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));

@@ -20,7 +20,7 @@ function backgroundLightness(page: Page): Promise<number> {
 }
 
 test(
-  'the theme is the system’s, until somebody chooses one; then it is there before anything is drawn',
+  'the theme follows the system until the user chooses one, which applies before the first paint',
   browserTest(async (harness) => {
     const context = await harness.signIn(await harness.newContext('desktop', { colorScheme: 'light' }));
     // What the page looks like when its body comes into being.
@@ -64,7 +64,7 @@ test(
 );
 
 test(
-  'nothing moves for those who want calm',
+  'reduced motion disables animations',
   browserTest(async (harness, { working }) => {
     const page = await harness.openPage(sessionPath(working));
     await page.getByText('What I found so far').waitFor();
@@ -91,7 +91,7 @@ test(
 );
 
 test(
-  'a phone shows the list or a session, and leads back',
+  'a phone shows either the list or a session, with a way back',
   browserTest(async (harness, { finished, failed }) => {
     const page = await harness.openPage('/', 'phone');
     await sessionsPane(page).getByText('The lamp goes out too early').tap();
@@ -118,7 +118,7 @@ test(
 );
 
 test(
-  'on a phone everything fits, and a finger meets what it aims at',
+  'on a phone everything fits, and touch targets are large enough',
   browserTest(async (harness, { finished, waiting }) => {
     const page = await harness.openPage('/', 'phone');
     const problems: string[] = [];
@@ -170,7 +170,7 @@ test(
 );
 
 test(
-  'the page can be installed: its manifest is valid, and its icons are what it says',
+  'the page is installable: the manifest is valid and matches its icons',
   browserTest(async (harness) => {
     const page = await harness.openPage('/');
     const debug = await page.context().newCDPSession(page);

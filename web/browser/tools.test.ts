@@ -29,7 +29,7 @@ function card(page: Page, name: string): Locator {
 }
 
 test(
-  'a command waits, is allowed by a key, shows that it runs, and then what it wrote',
+  'a command waits, is allowed by a key, shows progress, and then its output',
   browserTest(async (harness) => {
     const { page, chat, file } = await begin(harness);
     const command = `echo from the command; until [ -e ${file('go')} ]; do sleep 0.05; done`;
@@ -57,7 +57,7 @@ test(
 );
 
 test(
-  'a change of a file is shown line by line before and after it is made',
+  'a file edit shows a line diff before and after it is applied',
   browserTest(async (harness) => {
     const { page, chat, file } = await begin(harness);
     const path = file('poem.txt');
@@ -88,7 +88,7 @@ test(
 );
 
 test(
-  'on a phone a command is denied, and another one with words that the agent hears',
+  'on a phone a command is denied, and another is denied with a message for the agent',
   browserTest(async (harness) => {
     const { page, chat, file } = await begin(harness, 'phone');
     const touch = (name: string) => scriptToolCall('Bash', { command: `touch ${file(name)}` });
@@ -117,7 +117,7 @@ test(
 );
 
 test(
-  'the input of a command is edited, and the command runs as it was edited',
+  'a command runs with its edited input',
   browserTest(async (harness) => {
     const { page, chat, file } = await begin(harness);
     const command = `touch ${file('as-asked')}`;
@@ -153,7 +153,7 @@ test(
 );
 
 test(
-  'every option that the host offers is there, and does what it says',
+  'every option that the host offers is shown and works',
   browserTest(async (harness) => {
     const { page, chat, file } = await begin(harness);
     const make = (name: string) => scriptToolCall('Bash', { command: `touch ${file(name)}` });

@@ -39,7 +39,7 @@ async function badgeOf(page: Page): Promise<void> {
 }
 
 test(
-  'the first message waits for a decision, which lists what the folder brings',
+  'the first message waits for a trust decision that lists the folder configuration',
   browserTest(async (harness) => {
     const directory = folder(harness, 'asked');
     const { uri, chat } = await createSessionIn(await harness.connectClient(), directory);
@@ -72,7 +72,7 @@ test(
 );
 
 test(
-  'a session that ignores configuration is marked, and the mark opens list and decision',
+  'a restricted session shows a badge that opens the list and the decision',
   browserTest(async (harness) => {
     const { uri, chat } = await createSessionIn(await harness.connectClient(), folder(harness, 'marked'));
     const page = await harness.openPage(sessionPath(uri), 'phone');
@@ -94,7 +94,7 @@ test(
 );
 
 test(
-  'a configuration that changes while somebody looks at it is shown again instead of trusted',
+  'a configuration that changes during review is shown again instead of trusted',
   browserTest(async (harness) => {
     const directory = folder(harness, 'raced');
     const { uri, chat } = await createSessionIn(await harness.connectClient(), directory);
@@ -113,7 +113,7 @@ test(
 );
 
 test(
-  'settings list the decisions and remove them',
+  'the settings list trust decisions and remove them',
   browserTest(async (harness) => {
     const directory = folder(harness, 'listed');
     const { uri, chat } = await createSessionIn(await harness.connectClient(), directory);

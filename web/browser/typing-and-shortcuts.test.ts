@@ -96,7 +96,7 @@ async function typeAll(
 }
 
 test(
-  'with a request open, typing answers nothing from wherever it begins',
+  'with an open request, typing never answers it, wherever it starts',
   browserTest(async (harness, client) => {
     const opened = await createRequests(client, 'hostname');
     const page = await harness.openPage(sessionPath(opened.uri));
@@ -131,7 +131,7 @@ test(
 );
 
 test(
-  'a session that is opened from the list, from the search or once more has the focus in its field',
+  'opening a session from the list, the search or again focuses its message field',
   browserTest(async (harness, client) => {
     const [one, other] = [await client.createAnsweredSession('one'), await client.createAnsweredSession('other')];
     await one.session.rename('The first one');
@@ -162,7 +162,7 @@ test(
 );
 
 test(
-  'two open requests share no key, and after every answer the field has the focus',
+  'two open requests share no key, and every answer returns the focus to the message field',
   browserTest(async (harness, client) => {
     const opened = await createRequests(client, 'hostname', 'hosts');
     const page = await harness.openPage(sessionPath(opened.uri));
@@ -209,7 +209,7 @@ test(
 );
 
 test(
-  'a request is allowed by its digit where it has the focus, and denied by a chord from elsewhere',
+  'a digit allows the focused request, and a chord denies it from elsewhere',
   browserTest(async (harness, client) => {
     const opened = await createRequests(client, 'hostname');
     const page = await harness.openPage(sessionPath(opened.uri));
@@ -232,7 +232,7 @@ test(
 );
 
 test(
-  'Escape never leaves a running turn: it leads to the field, and from there stops the agent',
+  'Escape never navigates away from a running turn: it focuses the field, then stops the agent',
   browserTest(async (harness, client) => {
     const opened = await begin(client, scriptText('So far.'), '!hang');
     const page = await harness.openPage(sessionPath(opened.uri));
@@ -257,7 +257,7 @@ test(
 );
 
 test(
-  'letters can be switched off: then they are typed in the list and on a request, too',
+  'letter shortcuts can be switched off, and letters then type text in the list and on requests',
   browserTest(async (harness, client) => {
     const opened = await createRequests(client, 'hostname');
     await opened.session.rename('Not to be archived');
@@ -293,7 +293,7 @@ test(
 );
 
 test(
-  'the help sheet lists exactly the registry',
+  'the shortcuts dialog lists exactly the registry',
   browserTest(async (harness) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
@@ -311,7 +311,7 @@ test(
 );
 
 test(
-  'at home, letters do nothing; where a session begins, they go to its first message',
+  'in the home view letters do nothing, and in a new session they type the first message',
   browserTest(async (harness) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
@@ -331,7 +331,7 @@ test(
 );
 
 test(
-  'a phone shows no keyboard by itself, neither when a session opens nor after an answer',
+  'a phone does not open its keyboard when a session opens or after an answer',
   browserTest(async (harness, client) => {
     const opened = await createRequests(client, 'hostname');
     const page = await harness.openPage(sessionPath(opened.uri), 'phone');

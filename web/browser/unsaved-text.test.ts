@@ -10,7 +10,7 @@ import { CONNECTION_ERRORS } from './support/problem-guard.ts';
 const browserTest = sharedHarness((harness) => harness.connectClient());
 
 test(
-  'what somebody was writing can be copied when the session is deleted elsewhere',
+  'unsent text can be copied when the session is deleted elsewhere',
   browserTest(async (harness, client) => {
     const { uri, session } = await client.createAnsweredSession('before');
     const page = await harness.openPage(sessionPath(uri));
@@ -27,7 +27,7 @@ test(
 );
 
 test(
-  'the first words of a session do not stand in the next one',
+  'the first message of a session does not reappear in the next new session',
   browserTest(async (harness) => {
     const page = await harness.openPage('/new');
     const first = page.getByRole('textbox', { name: 'First message' });
@@ -45,7 +45,7 @@ test(
 );
 
 test(
-  'pages of the list are read until one has what is wanted, and what is nowhere is said to be nowhere',
+  'the list loads pages until the filter matches, and reports when nothing matches',
   withHarness(async (harness) => {
     const client = await harness.connectClient();
     const { session } = await client.createAnsweredSession('long ago');
@@ -66,7 +66,7 @@ test(
 );
 
 test(
-  'a tab that knows what the host does not know asks before it is closed',
+  'a tab with unsaved text asks before it closes',
   withHarness(async (harness) => {
     harness.guard.expect(...CONNECTION_ERRORS);
     const { uri } = await (await harness.connectClient()).createAnsweredSession('before');
@@ -96,7 +96,7 @@ test(
 );
 
 test(
-  'signing out forgets what was typed into a request, without a reload',
+  'signing out clears text typed into a request, without a reload',
   withHarness(async (harness) => {
     harness.guard.expect(/status of 40[13]/, /answer 40[13]: .*\/(sign-in|ahp)/, /WebSocket connection to '.*' failed/);
     const client = await harness.connectClient();

@@ -43,7 +43,7 @@ async function page(connection: ServerConnection, items: SessionSummary[], nextC
 
 const names = (sessions: SessionListStore) => sessions.view.value.items.map(({ title }) => title);
 
-test('many changes are told once per picture, and the last one is never lost', () => {
+test('changes are batched once per frame, and the last one is never lost', () => {
   const world = new FakeEnvironment(() => {
     throw new Error('no network');
   });
@@ -66,7 +66,7 @@ test('many changes are told once per picture, and the last one is never lost', (
   expect(world.drawFrame()).toBe(false);
 });
 
-test('a listener that throws does not keep the others from hearing', async () => {
+test('a listener that throws does not affect the others', async () => {
   const world = new FakeEnvironment(() => {
     throw new Error('no network');
   });
@@ -90,7 +90,7 @@ test('a listener that throws does not keep the others from hearing', async () =>
   for (const other of others) process.on('uncaughtException', other);
 });
 
-test('the list is read in pages and follows what is notified', async () => {
+test('the session list loads in pages and applies notifications', async () => {
   const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
@@ -109,7 +109,7 @@ test('the list is read in pages and follows what is notified', async () => {
   sessions.close();
 });
 
-test('what is notified while a page is on its way is newer than the page', async () => {
+test('notifications during a page load win over the page', async () => {
   const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
@@ -125,7 +125,7 @@ test('what is notified while a page is on its way is newer than the page', async
   sessions.close();
 });
 
-test('a change of a session that was not read makes the list be read again', async () => {
+test('a change to an unloaded session reloads the list', async () => {
   const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   connection.notify('root/sessionSummaryChanged', { session: 'p:/far', changes: { modifiedAt: '2026-09' } });
@@ -134,7 +134,7 @@ test('a change of a session that was not read makes the list be read again', asy
   sessions.close();
 });
 
-test('after a return the list is read again, as far as it was known', async () => {
+test('after a reconnect the list reloads as far as it was loaded', async () => {
   const { client, world, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
@@ -151,7 +151,7 @@ test('after a return the list is read again, as far as it was known', async () =
   sessions.close();
 });
 
-test('a list that cannot be read says why, and keeps what it has', async () => {
+test('a list that fails to load reports the error and keeps its items', async () => {
   const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
@@ -161,7 +161,7 @@ test('a list that cannot be read says why, and keeps what it has', async () => {
   sessions.close();
 });
 
-test('a page that cannot be read is read when somebody asks once more, from where it was', async () => {
+test('a failed page is retried on request from the same cursor', async () => {
   const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
@@ -185,7 +185,7 @@ function turn(id: string) {
   return { id, message: { text: id, origin: { kind: 'user' } }, responseParts: [], state: 'complete' };
 }
 
-test('a chat is opened with its last turns, and reads older ones once', async () => {
+test('a chat opens with its last turns and loads older ones once', async () => {
   const { client, connection } = await connectHost();
   const chat = new Chat(client, 'ahp-chat:/c', 2);
   const wish = await connection.answerSubscribe({ ...CHAT, turns: [turn('3'), turn('4')], turnsNextCursor: 'x' }, 10);
@@ -204,7 +204,7 @@ test('a chat is opened with its last turns, and reads older ones once', async ()
   chat.close();
 });
 
-test('hundreds of deltas between two pictures are one change for whoever looks', async () => {
+test('hundreds of deltas between two frames are one change for subscribers', async () => {
   const { client, world, connection } = await connectHost();
   const chat = new Chat(client, 'ahp-chat:/c');
   const part = { kind: 'markdown', id: 'm', content: '' };
@@ -238,7 +238,7 @@ test('hundreds of deltas between two pictures are one change for whoever looks',
   chat.close();
 });
 
-test('what people do in a chat is shown before the host has heard of it', async () => {
+test('user actions in a chat appear before the host confirms them', async () => {
   const { client, connection } = await connectHost();
   const chat = new Chat(client, 'ahp-chat:/c');
   await connection.answerSubscribe({ ...CHAT, turns: [] }, 10);

@@ -51,8 +51,8 @@ async function reconnectedAs(connection: ServerConnection): Promise<ServerConnec
   return server.connections.next();
 }
 
-describe('a first meeting', () => {
-  test('offers the versions and asks for the root', async () => {
+describe('connecting', () => {
+  test('offers the protocol versions and subscribes to the root', async () => {
     const connection = await begin();
     const hello = await connection.expect('initialize');
     expect(hello.params).toEqual({
@@ -68,7 +68,7 @@ describe('a first meeting', () => {
     expect(client.host.value?.protocolVersion).toBe('1.0.0');
   });
 
-  test('with a host that speaks other versions is not tried again by itself', async () => {
+  test('does not retry when the host supports no common version', async () => {
     const connection = await begin();
     connection.answerError(await connection.expect('initialize'), -32005, 'Update the page.');
     expect(await phase('refused')).toEqual({ phase: 'refused', reason: 'Update the page.' });
@@ -77,7 +77,7 @@ describe('a first meeting', () => {
     await expect(client.request('ping', { channel: 'ahp-root://' })).rejects.toThrow('Update the page.');
   });
 
-  test('that fails is tried again, later each time', async () => {
+  test('retries with growing delays after a failure', async () => {
     const waits: number[] = [];
     let connection = await begin();
     for (let attempt = 0; attempt < 8; attempt++) {
@@ -92,13 +92,13 @@ describe('a first meeting', () => {
     expect(waits).toEqual([375, 750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
   });
 
-  test('with nobody is given up after a while', async () => {
+  test('times out when the socket does not open', async () => {
     ({ client, world: environment } = createClient('ws://127.0.0.1:1'));
     client.start();
     expect(await phase('waiting')).toMatchObject({ failures: 1 });
   });
 
-  test('with a host that accepts and is silent is given up', async () => {
+  test('times out when the host accepts and stays silent', async () => {
     const connection = await begin({ requestTimeoutMs: 5_000 });
     await connection.expect('initialize');
     environment.advance(5_000);
@@ -107,14 +107,14 @@ describe('a first meeting', () => {
   });
 });
 
-describe('frames', () => {
+describe('messages', () => {
   test.each([
     ['no JSON', 'hello'],
     ['no object', '[]'],
     ['binary', Buffer.from('{}')],
     ['an envelope without a number', '{"jsonrpc":"2.0","method":"action","params":{"channel":"p:/1"}}'],
     ['an action without anything', '{"jsonrpc":"2.0","method":"action"}'],
-  ])('a frame that is %s ends the connection, and the next one goes on', async (_what, frame) => {
+  ])('a frame that is %s closes the connection, and the client reconnects', async (_what, frame) => {
     const connection = await connectClient();
     connection.sendRaw(frame);
     expect(await phase('waiting')).toMatchObject({ reason: 'The host sent something that is no message.' });
@@ -123,7 +123,7 @@ describe('frames', () => {
     await (await server.connections.next()).expect('reconnect');
   });
 
-  test('answers come in any order, also late and unasked for', async () => {
+  test('responses are matched in any order, including late and unknown ones', async () => {
     const connection = await connectClient();
     const first = client.request('ping', { channel: 'ahp-root://' });
     const second = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
@@ -135,7 +135,7 @@ describe('frames', () => {
     expect(await first).toBeNull();
   });
 
-  test('a request that is not answered fails in time, and with the connection', async () => {
+  test('a request fails after its timeout and when the connection closes', async () => {
     const connection = await connectClient();
     const slow = client.request('ping', { channel: 'ahp-root://' }, { timeoutMs: 2_000 });
     await connection.expect('ping');
@@ -147,7 +147,7 @@ describe('frames', () => {
     await expect(lost).rejects.toBeInstanceOf(DisconnectedError);
   });
 
-  test('a request can be given up by whoever asked', async () => {
+  test('a request can be aborted by its caller', async () => {
     const connection = await connectClient();
     const stop = new AbortController();
     const request = client.request('ping', { channel: 'ahp-root://' }, { signal: stop.signal });
@@ -156,7 +156,7 @@ describe('frames', () => {
     await expect(request).rejects.toThrow('never mind');
   });
 
-  test('a request waits for a connection, but not for ever', async () => {
+  test('a request waits for a connection until its timeout', async () => {
     const connection = await begin();
     const early = client.request('ping', { channel: 'ahp-root://' });
     const hasty = client.request('ping', { channel: 'ahp-root://' }, { timeoutMs: 1_000 });
@@ -167,7 +167,7 @@ describe('frames', () => {
     expect(await early).toBeNull();
   });
 
-  test('requests of the host are answered by handlers, or politely refused', async () => {
+  test('requests from the host run handlers or return unknown method', async () => {
     const connection = await connectClient();
     client.handle('resourceRead', ({ uri }) => ({ data: String(uri), encoding: 'utf-8' }));
     client.handle('resourceList', () => {
@@ -187,8 +187,8 @@ describe('frames', () => {
   });
 });
 
-describe('silence', () => {
-  test('makes the client ask, and an answer calms it', async () => {
+describe('keepalive', () => {
+  test('pings after silence, and a response resets the timer', async () => {
     const connection = await connectClient();
     environment.advance(15_000);
     connection.answer(await connection.expect('ping'), null);
@@ -198,7 +198,7 @@ describe('silence', () => {
     expect(client.connection.value.phase).toBe('ready');
   });
 
-  test('is broken by anything that the host says', async () => {
+  test('any message from the host resets the timer', async () => {
     const connection = await connectClient();
     environment.advance(10_000);
     const heard = new Promise((resolve) => client.on('root/progress', resolve));
@@ -212,7 +212,7 @@ describe('silence', () => {
     await request;
   });
 
-  test('after the question ends the connection', async () => {
+  test('closes the connection when the ping times out', async () => {
     const connection = await connectClient();
     environment.advance(15_000);
     await connection.expect('ping');
@@ -221,7 +221,7 @@ describe('silence', () => {
     expect(await connection.closed).toBe(4003);
   });
 
-  test('a page that wakes up asks at once, or connects at once', async () => {
+  test('waking the page pings or reconnects at once', async () => {
     const connection = await connectClient();
     environment.wake();
     connection.answer(await connection.expect('ping'), null);
@@ -231,7 +231,7 @@ describe('silence', () => {
     await (await server.connections.next()).expect('reconnect');
   });
 
-  test('without a network it tries rarely, until there is one', async () => {
+  test('retries rarely while offline, and at once when the network returns', async () => {
     const connection = await connectClient();
     environment.isNetworkUp = false;
     connection.drop();
@@ -242,8 +242,8 @@ describe('silence', () => {
   });
 });
 
-describe('coming back', () => {
-  test('a meeting makes the next wait a short one again', async () => {
+describe('reconnecting', () => {
+  test('a successful connection resets the backoff', async () => {
     const connection = await begin();
     await connection.expect('initialize');
     const next = await reconnectedAs(connection);
@@ -253,7 +253,7 @@ describe('coming back', () => {
     expect(await phase('waiting')).toMatchObject({ failures: 1, until: environment.now() + 375 });
   });
 
-  test('a replay goes on where the client was, and does nothing twice', async () => {
+  test('a replay continues at the last sequence number without applying anything twice', async () => {
     const connection = await connectClient();
     const session = client.open('session', URI);
     await connection.answerSubscribe(SESSION, 5);
@@ -273,7 +273,7 @@ describe('coming back', () => {
     expect(session.view.value).toMatchObject({ status: 'live', state: { title: 'six', workingDirectories: ['a'] } });
   });
 
-  test('snapshots take the place of states, and what has none is gone', async () => {
+  test('snapshots replace states, and channels without a snapshot are gone', async () => {
     const connection = await connectClient();
     const [kept, gone] = [client.open('session', URI), client.open('session', 'p:/2')];
     await connection.answerSubscribe(SESSION, 5);
@@ -290,7 +290,7 @@ describe('coming back', () => {
     await expect(gone.dispatch({ type: 'session/titleChanged', title: 'x' })).rejects.toBeInstanceOf(ChannelGoneError);
   });
 
-  test('to a host that has forgotten the client, it introduces itself on the same connection', async () => {
+  test('a host that forgot the client gets initialize on the same connection', async () => {
     const connection = await connectClient();
     const session = client.open('session', URI);
     await connection.answerSubscribe(SESSION, 5);
@@ -302,7 +302,7 @@ describe('coming back', () => {
     await until(session.view, ({ state }) => state?.title === 'restored');
   });
 
-  test('a wish without an answer is sent again with its number, once', async () => {
+  test('an unconfirmed action is sent again once with the same clientSeq', async () => {
     const connection = await connectClient();
     const session = client.open('session', URI);
     await connection.answerSubscribe(SESSION, 5);
@@ -320,7 +320,7 @@ describe('coming back', () => {
     expect(session.view.value.pending).toBe(0);
   });
 
-  test('a wish whose echo is in the replay is not sent again', async () => {
+  test('an action whose echo is in the replay is not sent again', async () => {
     const connection = await connectClient();
     const session = client.open('session', URI);
     await connection.answerSubscribe(SESSION, 5);
@@ -339,7 +339,7 @@ describe('coming back', () => {
   });
 });
 
-test('a wish that is refused is undone, and the reason is told', async () => {
+test('a rejected action is rolled back and reports the reason', async () => {
   const connection = await connectClient();
   const session = client.open('session', URI);
   await connection.answerSubscribe(SESSION, 5);
@@ -358,7 +358,7 @@ test('a wish that is refused is undone, and the reason is told', async () => {
   expect(session.view.value).toMatchObject({ pending: 0, state: { title: 'old' } });
 });
 
-test('a channel is subscribed to once, and let go some time after the last one who holds it', async () => {
+test('a channel is subscribed once and released after the last handle closes', async () => {
   const connection = await connectClient({ pingAfterMs: 60_000 });
   const [one, other] = [client.open('session', URI), client.open('session', URI)];
   await connection.answerSubscribe(SESSION, 5);
@@ -375,7 +375,7 @@ test('a channel is subscribed to once, and let go some time after the last one w
   expect((await connection.expect('unsubscribe')).params).toEqual({ channel: URI });
 });
 
-test('a channel with an open wish is kept until the answer', async () => {
+test('a channel with a pending action stays subscribed until it is confirmed', async () => {
   const connection = await connectClient();
   const session = client.open('session', URI);
   await connection.answerSubscribe(SESSION, 5);
@@ -390,7 +390,7 @@ test('a channel with an open wish is kept until the answer', async () => {
   await connection.expect('unsubscribe');
 });
 
-test('an unknown channel says so, and can be asked for again', async () => {
+test('an unknown channel is gone and can be reopened', async () => {
   const connection = await connectClient();
   const session = client.open('session', URI);
   connection.answerError(await connection.expect('subscribe'), -32001, 'There is no such session.');
@@ -401,8 +401,8 @@ test('an unknown channel says so, and can be asked for again', async () => {
   await until(session.view, ({ status }) => status === 'live');
 });
 
-describe('a host that does not show a channel', () => {
-  test('in time is asked again, later each time, and what was wished waits', async () => {
+describe('a failed subscription', () => {
+  test('retries with growing delays after a timeout and keeps pending actions', async () => {
     const connection = await connectClient({ requestTimeoutMs: 5_000, pingAfterMs: 1_000_000 });
     const session = client.open('session', URI);
     const answer = session.dispatch({ type: 'session/titleChanged', title: 'patience' });
@@ -426,7 +426,7 @@ describe('a host that does not show a channel', () => {
     await answer;
   });
 
-  test('for a reason of its own is asked at once when a person wants it', async () => {
+  test('retries at once on request after a host error', async () => {
     const connection = await connectClient();
     const session = client.open('session', URI);
     connection.answerError(await connection.expect('subscribe'), -32603, 'The disk is full.');
@@ -439,7 +439,7 @@ describe('a host that does not show a channel', () => {
     await until(session.view, ({ status }) => status === 'live');
   });
 
-  test('is not asked any more when nobody wants it, or there is another connection', async () => {
+  test('stops retrying when the channel is released or the connection changes', async () => {
     let connection = await connectClient({ releaseDelayMs: 100 });
     client.open('session', URI).close();
     const other = client.open('session', 'p:/2');
@@ -457,7 +457,7 @@ describe('a host that does not show a channel', () => {
   });
 });
 
-test('an action that cannot be followed makes the client ask for the state anew', async () => {
+test('an action that cannot be reduced resubscribes to the channel', async () => {
   const connection = await connectClient();
   const session = client.open('session', URI);
   const chats = [{ resource: 'ahp-chat:/c', title: 'c', status: 1, modifiedAt: '2026' }];

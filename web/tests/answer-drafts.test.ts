@@ -9,7 +9,7 @@ const request: ChatInputRequest = { id: 'r', questions: [question, choice] };
 const theirs: Answer = { state: 'draft', value: { kind: 'text', value: 'theirs' } };
 const settled = () => new Promise((resolve) => setTimeout(resolve));
 
-test("what the host has taken is the host's, and then the others' changes are seen", async () => {
+test('a saved draft follows the host and the changes of other clients', async () => {
   const drafts = new AnswerDrafts();
   const told: unknown[] = [];
   drafts.set(question, { ...EMPTY_ENTRY, text: 'mine' }, async (answer) => told.push(answer) > 0);
@@ -20,7 +20,7 @@ test("what the host has taken is the host's, and then the others' changes are se
   expect(drafts.unsavedText).toBe('');
 });
 
-test('what the host refuses stays with whoever typed it', async () => {
+test('a rejected draft stays local', async () => {
   const drafts = new AnswerDrafts();
   drafts.set(question, { ...EMPTY_ENTRY, text: 'mine' }, async () => false);
   await settled();
@@ -30,7 +30,7 @@ test('what the host refuses stays with whoever typed it', async () => {
   expect(drafts.unsavedText).toBe('');
 });
 
-test("a space at the end is not taken from under somebody's fingers", async () => {
+test('trailing spaces survive a save while typing', async () => {
   const drafts = new AnswerDrafts();
   drafts.set(choice, { ...EMPTY_ENTRY, text: 'own ' }, async () => true);
   await settled();
@@ -38,7 +38,7 @@ test("a space at the end is not taken from under somebody's fingers", async () =
   expect(drafts.unsavedText).toBe('');
 });
 
-test('what is no answer yet is told to nobody', async () => {
+test('an invalid answer is not sent as a draft', async () => {
   const drafts = new AnswerDrafts();
   const number: Question = { kind: 'integer', id: 'n', message: '?' };
   let isTold = false;

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { frameStats } from '../bench/frame-times.ts';
 import { formatTable, percentile } from '../bench/report-table.ts';
 
-test('pictures that were due and not drawn are counted', () => {
+test('dropped frames are counted', () => {
   const steady = Array.from({ length: 61 }, (_, at) => (at * 1_000) / 60);
   expect(frameStats(steady)).toMatchObject({ dropped: 0 });
   // Every other one is missing.
@@ -21,7 +21,7 @@ test('a percentile is one of the values', () => {
   expect(percentile([], 50)).toBe(0);
 });
 
-test('numbers stand beside what they are compared with', () => {
+test('the table aligns results with their targets', () => {
   const rows = [
     { what: 'opened', unit: 'ms', hostler: 30, beside: ['1 turn', 20] as const },
     { what: 'size', unit: 'kB', hostler: 60, target: 250 },

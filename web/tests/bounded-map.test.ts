@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { MAX_ENTRIES, setBounded } from '../src/tools/bounded-map.ts';
 import { elapsedMs, recordStart } from '../src/tools/call-duration.ts';
 
-test('the oldest goes when there is no room, and what may not go stays', () => {
+test('the oldest evictable entry is removed when the map is full', () => {
   const map = new Map<string, string>([
     ['words', 'mine'],
     ['blank', ''],
@@ -18,7 +18,7 @@ test('the oldest goes when there is no room, and what may not go stays', () => {
   expect([map.size, map.get('last')]).toEqual([MAX_ENTRIES + 1, '']);
 });
 
-test('a tab that has seen many calls does not know the first one any more', () => {
+test('durations of the oldest calls are evicted', () => {
   for (let at = 0; at <= MAX_ENTRIES; at++) recordStart(`call ${at}`, at);
   expect(elapsedMs('call 0', 1_000)).toBeUndefined();
   expect(elapsedMs('call 1', 1_000)).toBe(999);

@@ -25,7 +25,7 @@ function stage() {
   return { pictures, window, document };
 }
 
-test('a frame comes with the picture, once', () => {
+test('a frame callback runs once with the animation frame', () => {
   const { pictures } = stage();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++);
@@ -34,7 +34,7 @@ test('a frame comes with the picture, once', () => {
   expect([count, pictures.size]).toEqual([1, 0]);
 });
 
-test('a page that draws no pictures gets its frames nevertheless, once', () => {
+test('a hidden page runs frame callbacks once by timer', () => {
   const { pictures } = stage();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++);
@@ -42,7 +42,7 @@ test('a page that draws no pictures gets its frames nevertheless, once', () => {
   expect([count, pictures.size]).toEqual([1, 0]);
 });
 
-test('a frame that is not wanted any more does not come', () => {
+test('a cancelled frame callback does not run', () => {
   const { pictures } = stage();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++)();
@@ -50,7 +50,7 @@ test('a frame that is not wanted any more does not come', () => {
   expect([count, pictures.size]).toEqual([0, 0]);
 });
 
-test('a page wakes up when it is looked at, when it is shown and when the network is back', () => {
+test('the page wakes on visibility, pageshow and online', () => {
   const { window, document } = stage();
   let count = 0;
   const stop = browserEnvironment().onWake(() => count++);
@@ -65,13 +65,13 @@ test('a page wakes up when it is looked at, when it is shown and when the networ
   expect(count).toBe(3);
 });
 
-test('ids are new, and look like UUIDs', () => {
+test('ids are unique and formatted as UUIDs', () => {
   const ids = new Set(Array.from({ length: 100 }, newId));
   expect(ids.size).toBe(100);
   for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-test('waits grow, are spread, and never grow beyond the longest', () => {
+test('backoff delays grow with jitter up to the maximum', () => {
   expect([1, 2, 3].map((failures) => backoffDelay(failures, 1))).toEqual([500, 1000, 2000]);
   expect([1, 2, 3].map((failures) => backoffDelay(failures, 0))).toEqual([250, 500, 1000]);
   expect(backoffDelay(10_000, 1)).toBe(30_000);

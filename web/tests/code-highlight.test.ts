@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { canHighlight, detectLanguage, tokenKind } from '../src/markdown/code-tokens.ts';
 import { highlight } from '../src/markdown/highlight.ts';
 
-test('runs are the code, in colours', () => {
+test('tokens concatenate to the highlighted code', () => {
   const code = 'fn main() {\n    let name = "world"; // hello\n}\n';
   const runs = highlight(code, 'rust') ?? [];
   expect(runs.map(({ text }) => text).join('')).toBe(code);
@@ -11,12 +11,12 @@ test('runs are the code, in colours', () => {
   expect(runs).toContainEqual({ kind: 'comment', text: '// hello' });
 });
 
-test('neighbours of one colour are one run', () => {
+test('adjacent tokens of one kind are merged', () => {
   const runs = highlight('a b c d e f', 'rust') ?? [];
   expect(runs).toEqual([{ kind: undefined, text: 'a b c d e f' }]);
 });
 
-test('languages that people write behind a fence are known', () => {
+test('languages named after a fence are recognized', () => {
   const said = [
     'ts',
     'tsx',
@@ -45,7 +45,7 @@ test('languages that people write behind a fence are known', () => {
   expect(highlight('x', 'klingon')).toBeUndefined();
 });
 
-test('a language is the first word, or what a file is called', () => {
+test('the language is the first word or the file extension', () => {
   expect(detectLanguage('rust,ignore')).toBe('rust');
   expect(detectLanguage('TS title="a.ts"')).toBe('ts');
   expect(detectLanguage('src/app/Page.SVELTE')).toBe('svelte');
@@ -54,7 +54,7 @@ test('a language is the first word, or what a file is called', () => {
   expect(detectLanguage('')).toBe('');
 });
 
-test('what has no language, or is too long, has no colours', () => {
+test('code without a language or beyond the limit is not highlighted', () => {
   expect(canHighlight('a', '')).toBe(false);
   expect(canHighlight('a', 'rust')).toBe(true);
   expect(canHighlight('a'.repeat(100_001), 'rust')).toBe(false);

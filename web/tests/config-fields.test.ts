@@ -15,7 +15,7 @@ function schema(properties: Record<string, Partial<ConfigProperty>>): ConfigSche
 
 const names = (fields: readonly { name: string }[]) => fields.map(({ name }) => name);
 
-test('model, permissions and effort come first; what says the same twice is asked once', () => {
+test('model, permissions and effort come first, and aliases are hidden', () => {
   const { main, more } = configFields(
     schema({
       autoApprove: { enum: ['a', 'b'] },
@@ -38,13 +38,13 @@ test('model, permissions and effort come first; what says the same twice is aske
   });
 });
 
-test('a host without permission modes is asked for its mode', () => {
+test('a host without permission modes shows its mode field', () => {
   const { main, more } = configFields(schema({ mode: { enum: ['a', 'b'] }, autoApprove: { enum: ['a', 'b'] } }), {});
   expect(names(main)).toEqual(['mode']);
   expect(names(more)).toEqual(['autoApprove']);
 });
 
-test('what cannot be chosen is not asked', () => {
+test('read-only and single-value fields are hidden', () => {
   const { main, more } = configFields(
     schema({
       branch: { readOnly: true },
@@ -60,7 +60,7 @@ test('what cannot be chosen is not asked', () => {
   expect(more.map(({ name, kind }) => `${name}: ${kind}`)).toEqual(['note: text', 'quiet: switch']);
 });
 
-test('what is typed becomes what the schema wants, or nothing', () => {
+test('typed values are parsed according to the schema', () => {
   const { more } = configFields(
     schema({ limit: { type: 'number' }, level: { type: 'number', enum: [1, 2] }, note: {} }),
     {},
@@ -74,7 +74,7 @@ test('what is typed becomes what the schema wants, or nothing', () => {
   expect(parseValue(note, 'words')).toBe('words');
 });
 
-test('the first message names the model that was chosen', () => {
+test('the first message names the chosen model', () => {
   expect(firstMessage('hello', { model: 'x', effort: 'low' })).toEqual({ text: 'hello', model: { id: 'x' } });
   expect(firstMessage('hello', {})).toEqual({ text: 'hello' });
 });

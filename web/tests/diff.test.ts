@@ -27,8 +27,8 @@ function shown(lines: readonly DiffLine[]): string[] {
   return lines.map(({ kind, text: words }) => `${{ same: ' ', added: '+', removed: '-' }[kind]}${words}`);
 }
 
-describe('a diff', () => {
-  test('applied to the text before gives the text after, and the other way round', () => {
+describe('a line diff', () => {
+  test('reconstructs both texts', () => {
     fc.assert(
       fc.property(text, text, (before, after) => {
         const result = compared(before, after);
@@ -52,7 +52,7 @@ describe('a diff', () => {
     );
   });
 
-  test('of a text with itself changes nothing', () => {
+  test('of equal texts has no changes', () => {
     fc.assert(
       fc.property(text, (same) => {
         expect(compared(same, same)).toMatchObject({ added: 0, removed: 0 });
@@ -60,7 +60,7 @@ describe('a diff', () => {
     );
   });
 
-  test('is the shortest one', () => {
+  test('is minimal', () => {
     const sequence = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 12 });
     fc.assert(
       fc.property(sequence, sequence, (one, other) => {
@@ -74,7 +74,7 @@ describe('a diff', () => {
     );
   });
 
-  test('that would take too long tells a stretch as replaced, and is still right', () => {
+  test('beyond the limit reports a replaced range and stays correct', () => {
     const sequence = fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 40 });
     fc.assert(
       fc.property(sequence, sequence, (one, other) => {
@@ -86,24 +86,24 @@ describe('a diff', () => {
     );
   });
 
-  test('reads like one', () => {
+  test('renders the expected rows', () => {
     const result = compared('one\ntwo\nthree\n', 'one\n2\nthree\nfour\n');
     expect(shown(result.lines)).toEqual([' one', '-two', '+2', ' three', '+four']);
   });
 
-  test('knows new and deleted files', () => {
+  test('handles new and deleted files', () => {
     expect(shown(compared(undefined, 'a\nb\n').lines)).toEqual(['+a', '+b']);
     expect(shown(compared('a\nb', undefined).lines)).toEqual(['-a', '-b']);
     expect(compared(undefined, undefined).lines).toEqual([]);
   });
 
-  test('says when only the last line break has changed', () => {
+  test('reports a changed final newline', () => {
     const result = compared('a\nb', 'a\nb\n');
     expect(result.missingFinalNewline).toBe('before');
     expect(shown(result.lines)).toEqual([' a', '-b', '+b']);
   });
 
-  test('refuses what is too long, and manages what is merely long', () => {
+  test('rejects texts beyond the line limit', () => {
     const long = (word: string) => Array.from({ length: 20_000 }, (_, at) => `${word} ${at}`).join('\n');
     expect(diffFiles('\n'.repeat(MAX_DIFF_LINES), '\n')).toBeUndefined();
     const began = performance.now();
@@ -117,7 +117,7 @@ describe('folding', () => {
     Array.from({ length: count }, (_, at) => ({ kind: 'same', before: at + 1, after: at + 1, text: `${at}` }));
   const change: DiffLine = { kind: 'added', after: 1, text: 'new' };
 
-  test('keeps three lines around a change', () => {
+  test('keeps three lines of context', () => {
     const rows = foldUnchanged([...lines(20), change, ...lines(20)]);
     expect(rows.map((row) => (row.kind === 'fold' ? row.lines.length : row.kind))).toEqual([
       17,
@@ -132,7 +132,7 @@ describe('folding', () => {
     ]);
   });
 
-  test('hides nothing for good', () => {
+  test('loses no lines', () => {
     fc.assert(
       fc.property(text, text, (before, after) => {
         const { lines: all } = compared(before, after);
@@ -141,26 +141,26 @@ describe('folding', () => {
     );
   });
 
-  test('does not fold what is as short as the fold itself', () => {
+  test('does not fold short ranges', () => {
     expect(foldUnchanged([change, ...lines(8), change]).some(({ kind }) => kind === 'fold')).toBe(false);
   });
 });
 
-describe('marks in a line', () => {
+describe('word diff', () => {
   const changed = (before: string, after: string) =>
     diffWords(before, after)?.map((pieces) => pieces.filter((piece) => piece.isChanged).map((piece) => piece.text));
 
-  test('name the words that differ', () => {
+  test('marks the words that differ', () => {
     expect(changed('const a = one(b);', 'const a = two(b);')).toEqual([['one'], ['two']]);
     expect(changed('call(a)', 'call(a, b)')).toEqual([[], [', b']]);
   });
 
-  test('are left out where the lines have little in common', () => {
+  test('is skipped for dissimilar lines', () => {
     expect(changed('alpha beta gamma', 'something else entirely')).toBeUndefined();
     expect(changed('', 'new')).toBeUndefined();
   });
 
-  test('leave the lines as they are', () => {
+  test('preserves the lines', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (before, after) => {
         const both = diffWords(before, after);

@@ -14,7 +14,7 @@ function report(state: string, items: readonly ConfigurationItem[], more: Partia
   return { directory: '/src/app', state, configuration: { fingerprint: 'f', items }, ...more };
 }
 
-test('what a folder brings is grouped by kind, and unknown kinds are shown too', () => {
+test('folder configuration is grouped by kind, including unknown kinds', () => {
   const groups = groupTrustItems(
     report('undecided', [
       item('hook', 'Stop: ./a', { blocked: 'Not supported.' }),
@@ -31,7 +31,7 @@ test('what a folder brings is grouped by kind, and unknown kinds are shown too',
   expect(groups[0]?.items[0]).toMatchObject({ blocked: 'Not supported.', change: undefined });
 });
 
-test('a difference marks what is new, changed and gone', () => {
+test('a difference marks added, changed and removed items', () => {
   const [added, changed, removed, same] = ['new', 'edited', 'gone', 'same'].map((name) => item('hook', name)) as [
     ConfigurationItem,
     ConfigurationItem,
@@ -48,7 +48,7 @@ test('a difference marks what is new, changed and gone', () => {
   ]);
 });
 
-test('nothing that a folder brings hides or turns the text around', () => {
+test('folder configuration cannot hide or reverse text', () => {
   const [group] = groupTrustItems(
     report('undecided', [item('hook\u202e', 'a\u202eb', { source: 'c\u200bd', blocked: 'e\u2066f' })]),
   );
@@ -58,7 +58,7 @@ test('nothing that a folder brings hides or turns the text around', () => {
   });
 });
 
-test('only a folder that is trusted or brings nothing is not restricted', () => {
+test('only trusted folders and folders without configuration are unrestricted', () => {
   for (const state of ['undecided', 'changed', 'restricted', 'refused', 'something new'])
     expect(isRestricted(state)).toBe(true);
   for (const state of ['trusted', 'empty']) expect(isRestricted(state)).toBe(false);
@@ -74,14 +74,14 @@ test('only a folder that is trusted or brings nothing is not restricted', () => 
   expect(decisionLabel({ ...folder, decision: 'trust', inheritedFrom: '/src/app' })).toBe('Trusted through /src/app');
 });
 
-test('the host tells the trust of a session, or does not', () => {
+test('folder trust is read from session metadata when present', () => {
   const trust = { state: 'changed', directory: '/src/app', items: 3 };
   expect(readFolderTrust({ hostler: { trust } })).toEqual({ state: 'changed', directory: '/src/app' });
   for (const meta of [undefined, {}, { hostler: { trust: 'yes' } }, { hostler: { trust: { state: 'trusted' } } }])
     expect(readFolderTrust(meta)).toBeUndefined();
 });
 
-test('the question about a folder is told from others', () => {
+test('a trust request is distinguished from other questions', () => {
   const request = (id: string, ...options: string[]): ChatInputRequest => ({
     id: 'r',
     questions: [

@@ -18,7 +18,7 @@ import { imageSource, isDisplayableImage } from '../src/chat/image-attachments.t
 import { statusAnnouncement } from '../src/chat/status-announcements.ts';
 
 describe('usage', () => {
-  test('what was read counts with what came from a cache', () => {
+  test('input tokens include cache reads and writes', () => {
     const usage = {
       inputTokens: 10,
       outputTokens: 5,
@@ -29,7 +29,7 @@ describe('usage', () => {
     expect(readTurnUsage({})).toEqual({ input: undefined, output: undefined, dollars: undefined });
   });
 
-  test('a cost that leaves something out is not told', () => {
+  test('an incomplete cost is omitted', () => {
     const usage = { inputTokens: 1, cacheReadTokens: 2, cacheWriteTokens: 3, outputTokens: 4, dollars: 1.5 };
     expect(readSessionUsage({ hostler: { usage: { ...usage, unpricedTokens: 0 } } })).toEqual({
       input: 6,
@@ -40,7 +40,7 @@ describe('usage', () => {
     expect(readSessionUsage(undefined)).toBeUndefined();
   });
 
-  test('the window is what the host says, or what the model has', () => {
+  test('the context window comes from the host or the model', () => {
     const models = [{ id: 'm', provider: 'p', name: 'M', maxContextWindow: 200 }] satisfies ModelInfo[];
     expect(
       readContextUsage({ model: 'm', _meta: { hostler: { contextTokens: 50, contextWindow: 100 } } }, models),
@@ -59,12 +59,12 @@ describe('usage', () => {
     expect(readContextUsage({ model: 'm' }, models)).toBeUndefined();
   });
 
-  test('money has as many digits as matter', () => {
+  test('dollar amounts have appropriate precision', () => {
     expect([0, 0.0001, 0.0701, 1.234, 12].map(formatDollars)).toEqual(['$0', '< $0.001', '$0.070', '$1.23', '$12.00']);
   });
 });
 
-test('data of another shape is passed over', () => {
+test('metadata of an unexpected shape is ignored', () => {
   for (const odd of [null, 1, 'text', [], { usage: 1, held: [], warnings: [1, { sentence: 2 }], stderr: {} }]) {
     const meta = { hostler: odd };
     expect([readHoldMessage(meta), readAttachmentWarnings(meta), readAgentStderr(meta)]).toEqual([
@@ -79,13 +79,13 @@ test('data of another shape is passed over', () => {
   ]);
 });
 
-test('every failure has a name, known or not', () => {
+test('every error type has a headline', () => {
   expect(errorHeadline('interrupted')).toContain('host');
   expect(errorHeadline('attachment_corrupt')).toContain('attachment');
   expect(errorHeadline('__proto__')).toBe('The turn failed');
 });
 
-test('choices are shown in their own words', () => {
+test('configured values use their labels', () => {
   const config: ConfigState = {
     schema: {
       type: 'object',
@@ -104,7 +104,7 @@ test('choices are shown in their own words', () => {
   expect(configuredValues(undefined)).toEqual([]);
 });
 
-test('pictures are those without scripts that the host keeps', () => {
+test('only script-free images on the host are displayable', () => {
   expect([
     isDisplayableImage('image/png'),
     isDisplayableImage('IMAGE/JPEG; q=1'),
@@ -117,7 +117,7 @@ test('pictures are those without scripts that the host keeps', () => {
   expect(imageSource({ type: 'simple', label: 'x' })).toBeUndefined();
 });
 
-test('beginnings and ends are said, once', () => {
+test('status changes are announced once', () => {
   expect(statusAnnouncement('idle', 'inProgress')).toBe('The agent is working');
   expect(statusAnnouncement('inProgress', 'inputNeeded')).toBe('The agent is waiting for you');
   expect(statusAnnouncement('inputNeeded', 'inProgress')).toBeUndefined();
@@ -127,7 +127,7 @@ test('beginnings and ends are said, once', () => {
   expect(statusAnnouncement(undefined, 'inProgress')).toBeUndefined();
 });
 
-test('of very many chats those are named that matter', () => {
+test('only relevant chats become tabs', () => {
   const chat = (resource: string, status = 1): ChatSummary => ({ resource, title: resource, status, modifiedAt: '' });
   const chats = [
     chat('main'),

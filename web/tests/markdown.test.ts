@@ -31,7 +31,7 @@ function seen(nodes: readonly unknown[]): { hrefs: string[]; words: string } {
   return { hrefs, words };
 }
 
-describe('reading', () => {
+describe('parsing', () => {
   test('headings, emphasis, code and breaks', () => {
     expect(whole('## A *b* **c** ~~d~~ `e<f>`')).toEqual([
       {
@@ -53,7 +53,7 @@ describe('reading', () => {
     expect(whole('a  \nb')).toEqual([paragraph(text('a'), { type: 'break' }, text('b'))]);
   });
 
-  test('lists in lists, tasks and numbers', () => {
+  test('nested lists, tasks and numbers', () => {
     const line = (value: string): MarkdownBlock => ({ type: 'line', children: [text(value)] });
     expect(whole('3. x\n4. y\n   - [x] done\n   - [ ] open')).toEqual([
       {
@@ -79,7 +79,7 @@ describe('reading', () => {
     ]);
   });
 
-  test('tables keep their sides', () => {
+  test('tables keep their alignment', () => {
     expect(whole('| a | b |\n|:--|--:|\n| 1 | **2** |')).toEqual([
       {
         type: 'table',
@@ -90,7 +90,7 @@ describe('reading', () => {
     ]);
   });
 
-  test('a fence without an end is open, one with an end is not', () => {
+  test('a fence is open until its closing line', () => {
     expect(whole('```rust\nfn a() {}\n\n')).toEqual([
       { type: 'code', text: 'fn a() {}\n', language: 'rust', open: true },
     ]);
@@ -98,12 +98,12 @@ describe('reading', () => {
     expect(whole('  ```\n  a\n    b\n  ```')).toEqual([{ type: 'code', text: 'a\n  b', language: '', open: false }]);
   });
 
-  test('markup is shown as it was written', () => {
+  test('HTML is shown as text', () => {
     expect(whole('<script>alert(1)</script>')).toEqual([{ type: 'plain', text: '<script>alert(1)</script>' }]);
     expect(seen(whole('a <img src=x onerror=alert(1)> b')).words).toBe('a <img src=x onerror=alert(1)> b');
   });
 
-  test('addresses that open, files that are shown, and everything else as words', () => {
+  test('safe links open, file links show their path, and others become text', () => {
     expect(seen(whole('[a](https://b.c/d "t") <https://e.f> https://g.h m@i.j')).hrefs).toEqual([
       'https://b.c/d',
       'https://e.f/',
@@ -129,12 +129,12 @@ describe('reading', () => {
     ]);
   });
 
-  test('a definition at the end is found from the beginning', () => {
+  test('a link definition at the end applies to earlier text', () => {
     const found = seen(whole('See [one][a] and\n\n```\n[x]: y\n```\n\n[two].\n\n[a]: https://a.b\n[two]: https://c.d'));
     expect(found.hrefs).toEqual(['https://a.b/', 'https://c.d/']);
   });
 
-  test('entities become characters, but for those that nobody knows', () => {
+  test('known entities are decoded', () => {
     expect(decodeEntities('&amp;lt; &#65;&#x1F40E; &nope; &#0; &#xD800;')).toBe('&lt; A🐎 &nope; \ufffd \ufffd');
     expect(safeLink('java\nscript:alert(1)')).toBeUndefined();
     expect(linkedFilePath('mailto:a')).toBeUndefined();
@@ -142,7 +142,7 @@ describe('reading', () => {
   });
 });
 
-test('headings are told without gaps, however they look', () => {
+test('heading ranks have no gaps', () => {
   const document = new IncrementalDocument();
   document.update('### a\n\n# b', true);
   const blocks = document
@@ -152,8 +152,8 @@ test('headings are told without gaps, however they look', () => {
   expect(ranks).toEqual([2, 2, 3, 4, 3, 'quote']);
 });
 
-describe('growing', () => {
-  test('what is closed is not read again', () => {
+describe('incremental parsing', () => {
+  test('closed sections are not parsed again', () => {
     const document = new IncrementalDocument();
     const before = document.update('one\n\n```js\nlet a;\n```\n\n- x\n\n- y', true);
     const after = document.update('one\n\n```js\nlet a;\n```\n\n- x\n\n- y\n\nlast', true);
@@ -164,14 +164,14 @@ describe('growing', () => {
     expect(after.map(({ key }) => key)).toEqual([0, 1, 2, 3]);
   });
 
-  test('another text begins anew', () => {
+  test('a different text starts over', () => {
     const document = new IncrementalDocument();
     document.update('one\n\ntwo', true);
     expect(document.update('three', false)).toEqual([{ key: 0, blocks: [paragraph(text('three'))] }]);
     expect(document.update('', false)).toEqual([]);
   });
 
-  test('letter by letter it ends where it would have begun', () => {
+  test('character by character reaches the same result', () => {
     const samples = [
       '# T\n\npara *a* `b`\nmore\n\n1. x\n\n2. y\n\n   ```sh\n   ls\n\n   pwd\n   ```\n\n3. z\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend',
       'a\n---\nb\n\n> q\n>\n> r\n\n```\ncode\n\n\nmore\n```\nafter\n***\n- [ ] t',
@@ -184,7 +184,7 @@ describe('growing', () => {
     }
   });
 
-  test('any text in any steps reads as it does at once', () => {
+  test('any increments reach the same result', () => {
     const line = fc.constantFrom(
       'a',
       '',
@@ -213,7 +213,7 @@ describe('growing', () => {
     );
   });
 
-  test('unfinished tables, headings and words look as they will', () => {
+  test('unfinished tables, headings and emphasis render as complete', () => {
     expect(closeUnfinished('| a | b |')).toBe('| a | b |\n|---|---|');
     expect(closeUnfinished('| a | b |\n|--')).toBe('| a | b |\n|---|---|');
     expect(closeUnfinished('| a | b |\n|---|---|\n| 1')).toBe('| a | b |\n|---|---|\n| 1');
@@ -225,7 +225,7 @@ describe('growing', () => {
   });
 });
 
-describe('hostile texts', () => {
+describe('hostile input', () => {
   // A busy machine may take its time; what grows faster than its text takes minutes.
   const budget = 6_000;
 
@@ -236,7 +236,7 @@ describe('hostile texts', () => {
     return performance.now() - before;
   }
 
-  test('a megabyte of anything is read in a moment', () => {
+  test('a megabyte of anything parses quickly', () => {
     const seeds = [
       '[',
       '*',
@@ -283,7 +283,7 @@ describe('hostile texts', () => {
     expect(slow).toEqual([]);
   });
 
-  test('whatever the letters, nothing is thrown and no link leads elsewhere', () => {
+  test('arbitrary text never throws and yields no unsafe link', () => {
     const part = fc.constantFrom(
       '[',
       ']',
@@ -324,7 +324,7 @@ describe('hostile texts', () => {
     );
   });
 
-  test('pieces are the text, in its order, and nothing else', () => {
+  test('chunks concatenate to the text in order', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom('```', '\n', 'a', ' ', '- ', '~~~', '1.', '> ')).map((all) => all.join('')),

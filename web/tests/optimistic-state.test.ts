@@ -122,7 +122,7 @@ const examples: [Step[]][] = [
   [[...live, wish, read, ...forgotten, deliver, { step: 'cut', replays: true, forgets: false }]],
 ];
 
-test('whatever is lost on the way, the client agrees with the host and every wish has one effect', async () => {
+test('despite lost messages the client converges with the host and every action applies once', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
       const life = new Simulation();
@@ -146,7 +146,7 @@ test('whatever is lost on the way, the client agrees with the host and every wis
   );
 });
 
-test('what is shown is the confirmed state with all open wishes granted, in order', async () => {
+test('the optimistic state is the confirmed state with all pending actions applied in order', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(action, { maxLength: 8, size: 'max' }),

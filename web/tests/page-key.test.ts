@@ -20,7 +20,7 @@ afterEach(() => {
   clearPageKey();
 });
 
-test('a kept key goes with requests and with the WebSocket, and is forgotten', () => {
+test('a stored key is sent with requests and the WebSocket, and can be cleared', () => {
   expect(pageKeyHeaders()).toEqual({});
   expect(webSocketProtocols()).toEqual([]);
   storePageKey('one');
@@ -31,7 +31,7 @@ test('a kept key goes with requests and with the WebSocket, and is forgotten', (
   expect(pageKeyHeaders()).toEqual({});
 });
 
-test('a key that cannot be stored replaces one that was', () => {
+test('a key that cannot be stored replaces the stored one', () => {
   storePageKey('old');
   isFull = true;
   storePageKey('new');

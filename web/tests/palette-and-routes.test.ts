@@ -20,28 +20,28 @@ function offered(text: string): string[] {
   }).map(({ label }) => label);
 }
 
-test('the palette offers what waits first, then the others, then what can be done', () => {
+test('the palette lists waiting sessions first, then others, then actions', () => {
   expect(offered('')).toEqual(['Feed plan', 'Mend the gate', 'New session', 'Plan nothing']);
 });
 
-test('what was typed is looked for in actions and sessions, but not in archived ones', () => {
+test('the palette matches actions and sessions, except archived ones', () => {
   expect(offered('PLAN')).toEqual(['Plan nothing', 'Feed plan']);
   expect(offered('nowhere')).toEqual([]);
 });
 
-test('a session of the palette is opened', () => {
+test('a palette entry opens its session', () => {
   findPaletteEntries('gate', sessions, [], ({ title }) => opened.push(title))[0]?.run();
   expect(opened).toEqual(['Mend the gate']);
 });
 
-test('a whole link or only its code leads in, and nothing else does', () => {
+test('a sign-in link or its code is accepted, and nothing else', () => {
   expect(parsePastedCode(' http://127.0.0.1:8137/session/x#link=Ab-9_z ')).toBe('Ab-9_z');
   expect(parsePastedCode('Ab-9_z')).toBe('Ab-9_z');
   expect(parsePastedCode('')).toBeUndefined();
   expect(parsePastedCode('http://127.0.0.1:8137/')).toBeUndefined();
 });
 
-test('every place has an address that leads back to it', () => {
+test('every route round-trips through its URL', () => {
   const routes: Route[] = [
     { view: 'home' },
     { view: 'new' },

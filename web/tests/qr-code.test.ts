@@ -40,11 +40,11 @@ function digest(code: QrCode | undefined): string {
   return hash.toString(16);
 }
 
-test('a small code is drawn module by module as elsewhere', () => {
+test('a small code matches the reference', () => {
   expect(drawn(encodeQrCode('hi', 2))).toEqual(HI);
 });
 
-test('larger ones too: alignment, blocks of two lengths, the version in the picture, long lengths', () => {
+test('larger codes match the reference: alignment, blocks, version, lengths', () => {
   const link = 'http://127.0.0.1:8137/#link=AbCdEfGhIjKlMnOpQrStUv';
   const long =
     'https://stable.example.org:8443/session/claude%3A%2F1f0c/#link=0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ äöü';
@@ -53,14 +53,14 @@ test('larger ones too: alignment, blocks of two lengths, the version in the pict
   expect(digest(encodeQrCode('x'.repeat(300), 0))).toBe('ca86b2d9');
 });
 
-test("the standard's own examples", () => {
+test('the examples of the standard are reproduced', () => {
   const data = [0x10, 0x20, 0x0c, 0x56, 0x61, 0x80, 0xec, 0x11, 0xec, 0x11, 0xec, 0x11, 0xec, 0x11, 0xec, 0x11];
   expect(errorCorrection(data, 10)).toEqual([0xa5, 0x24, 0xd4, 0xc1, 0xed, 0x36, 0xc7, 0x87, 0x2c, 0x55]);
   expect(formatBits(0b101)).toBe(0b100000011001110);
   expect(versionBits(7)).toBe(0b000111110010010100);
 });
 
-test('a code is as large as it must be, up to what it can hold', () => {
+test('a code has the smallest version that fits', () => {
   const size = (length: number) => encodeQrCode('x'.repeat(length))?.length;
   // What versions 1, 2, 10 and 20 hold at level M, by the standard's table.
   expect([size(14), size(15), size(26), size(27)]).toEqual([21, 25, 25, 29]);
@@ -68,7 +68,7 @@ test('a code is as large as it must be, up to what it can hold', () => {
   expect([size(666), size(667)]).toEqual([97, undefined]);
 });
 
-test('of all masks one is taken', () => {
+test('one of the eight masks is chosen', () => {
   const all = [0, 1, 2, 3, 4, 5, 6, 7].map((mask) => digest(encodeQrCode('hello', mask)));
   expect(new Set(all).size).toBe(8);
   expect(all).toContain(digest(encodeQrCode('hello')));

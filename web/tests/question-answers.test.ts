@@ -30,7 +30,7 @@ const whole: Question = { kind: 'integer', id: 'whole', message: '?', min: 1, ma
 const typed = (text: string): QuestionEntry => ({ ...EMPTY_ENTRY, text });
 
 describe('an answer', () => {
-  test('survives the way to the host and back', () => {
+  test('survives a round trip to the host', () => {
     const cases: [Question, QuestionEntry][] = [
       [one, { selectedIds: ['a'], text: '' }],
       [one, { selectedIds: [], text: 'neither' }],
@@ -47,7 +47,7 @@ describe('an answer', () => {
       expect(answerToEntry(question, entryToAnswer(question, entry, 'draft')), question.id).toEqual(entry);
   });
 
-  test('that says nothing is none', () => {
+  test('is undefined when empty', () => {
     for (const question of [one, many, words, whole]) {
       expect(entryToAnswer(question, EMPTY_ENTRY, 'draft')).toBeUndefined();
       expect(validateEntry(question, EMPTY_ENTRY)).toBeUndefined();
@@ -55,7 +55,7 @@ describe('an answer', () => {
     }
   });
 
-  test('begins with what the question proposes', () => {
+  test('starts with the default of the question', () => {
     expect(answerToEntry({ ...words, defaultValue: 'main' }, undefined).text).toBe('main');
     expect(answerToEntry({ kind: 'boolean', id: 'x', message: '?', defaultValue: true }, undefined).booleanValue).toBe(
       true,
@@ -63,7 +63,7 @@ describe('an answer', () => {
     expect(answerToEntry({ ...whole, defaultValue: 0 }, undefined).text).toBe('0');
   });
 
-  test('is measured', () => {
+  test('is validated', () => {
     const cases: [Question, string, string | undefined][] = [
       [{ ...words, min: 3 }, 'ab', 'At least 3 characters.'],
       [{ ...words, max: 1 }, 'ab', 'At most 1 character.'],
@@ -87,7 +87,7 @@ describe('an answer', () => {
     expect(validateEntry(many, { selectedIds: ['a'], text: '' })).toBeUndefined();
   });
 
-  test('to a question with one answer is an option or own words, never both', () => {
+  test('to a single choice is an option or free text, never both', () => {
     const picked = toggleOption(one, typed('mine'), 'a');
     expect(picked).toEqual({ selectedIds: ['a'], text: '' });
     expect(setFreeformText(one, picked, 'mine')).toEqual({ selectedIds: [], text: 'mine' });
@@ -98,14 +98,14 @@ describe('an answer', () => {
     expect(toggleOption(many, { selectedIds: ['a', 'b'], text: '' }, 'a').selectedIds).toEqual(['b']);
   });
 
-  test('that was skipped is none until somebody says something', () => {
+  test('that was skipped is empty until it changes', () => {
     const skipped: QuestionEntry = { ...EMPTY_ENTRY, isSkipped: true };
     expect(validateEntry(one, skipped)).toBeUndefined();
     expect(validateEntry({ ...one, required: true }, skipped)).toBe('This has to be answered.');
     expect(toggleOption(one, skipped, 'b')).toEqual({ selectedIds: ['b'], text: '' });
   });
 
-  test('reads as words', () => {
+  test('is summarized as text', () => {
     expect(answerSummary(many, entryToAnswer(many, { selectedIds: ['b'], text: 'jam' }, 'submitted'))).toBe(
       'Bread, jam',
     );
@@ -115,7 +115,7 @@ describe('an answer', () => {
   });
 });
 
-test('what is submitted has a word about every question', () => {
+test('a submission covers every question', () => {
   const request: ChatInputRequest = { id: 'r', questions: [one, words] };
   const answers = buildAnswers(request, ({ id }) => (id === 'one' ? { selectedIds: ['a'], text: '' } : EMPTY_ENTRY));
   expect(answers).toEqual({
@@ -124,14 +124,14 @@ test('what is submitted has a word about every question', () => {
   });
 });
 
-test('a plan is known by its question', () => {
+test('a plan request is recognized by its question', () => {
   const plan: Question = { ...one, id: 'plan', options: [...options, { id: 'revise', label: 'Keep planning' }] };
   expect(isPlanRequest({ id: 'r', message: '# Plan', questions: [plan] })).toBe(true);
   expect(isPlanRequest({ id: 'r', message: 'hello', questions: [one] })).toBe(false);
   expect(isPlanRequest({ id: 'r' })).toBe(false);
 });
 
-describe('what can be answered to a call', () => {
+describe('confirmation options', () => {
   const option = (id: string, kind: 'approve' | 'deny', group: number): ConfirmationOption => ({
     id,
     label: id,
@@ -146,20 +146,20 @@ describe('what can be answered to a call', () => {
     option('deny-tell', 'deny', 3),
   ];
 
-  test('is what the host offers, in its groups', () => {
+  test('follow the groups of the host', () => {
     const { approve, deny, denyWithMessage, others } = confirmationChoices({ options: offered });
     expect([approve.id, deny.id, denyWithMessage.id]).toEqual(['allow-once', 'deny', 'deny-tell']);
     expect(others.map(({ id }) => id)).toEqual(['allow-session', 'allow-always-1']);
   });
 
-  test('is yes and no where the host offers nothing', () => {
+  test('default to allow and deny', () => {
     const { approve, deny, denyWithMessage, others } = confirmationChoices({});
     expect([approve.label, deny.label, others]).toEqual(['Allow', 'Deny', []]);
     expect(optionDecision(approve)).toEqual({ approved: true });
     expect(optionDecision(denyWithMessage, ' no ')).toEqual({ approved: false, reason: 'denied', reasonMessage: 'no' });
   });
 
-  test('names the option, the words and the changed input', () => {
+  test('carry the option, the message and the edited input', () => {
     const { approve, deny } = confirmationChoices({ options: offered });
     expect(optionDecision(deny)).toEqual({ approved: false, reason: 'denied', selectedOptionId: 'deny' });
     expect(editedInputDecision(approve, '{}')).toEqual({
@@ -169,7 +169,7 @@ describe('what can be answered to a call', () => {
     });
   });
 
-  test('has to be a JSON object where the input is changed', () => {
+  test('require a JSON object as edited input', () => {
     expect(validateJsonObject('{"a":1}')).toBeUndefined();
     expect(validateJsonObject('[1]')).toBe('The input has to be a JSON object.');
     expect(validateJsonObject('{')).toMatch(/^This is not JSON: /);

@@ -73,7 +73,7 @@ describe.skipIf(!BINARY)('the real host', () => {
   const ended = (count: number) => (view: { state: ChatState | undefined }) =>
     view.state?.turns.length === count && view.state.activeTurn === undefined;
 
-  test('a message is answered, another client sees the same, and the list follows', async () => {
+  test('answers a message, another client sees it, and the list updates', async () => {
     const host = await connected();
     const { uri, session, chat } = await opened(host);
     const accepted = await chat.send({ text: 'hi there' });
@@ -94,7 +94,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     await until(other.sessions.view, ({ items }) => items.length === 0);
   });
 
-  test('a refusal undoes what was shown', async () => {
+  test('rolls back a rejected action', async () => {
     const host = await connected();
     const { session } = await opened(host);
     const before = session.view.value.state?.title;
@@ -104,7 +104,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     expect(session.view.value.state?.title).toBe(before);
   });
 
-  test('a line that is cut in the middle of an answer costs nothing, and a wish on the way has one effect', async () => {
+  test('resumes after a cut connection, and a pending action applies once', async () => {
     const host = await connected();
     const { chat } = await opened(host);
     await chat.send({ text: '!pace 5\n!deltas 200' });
@@ -122,7 +122,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     expect(text(state as ChatState)).toContain(Array.from({ length: 200 }, (_, at) => `${at + 1} `).join(''));
   });
 
-  test('a host that is killed and started again finds a client that goes on', async () => {
+  test('accepts the client again after a kill and restart', async () => {
     const host = await connected();
     const { session, chat } = await opened(host);
     await chat.send({ text: 'before' });
@@ -140,7 +140,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     expect(session.view.value.state?.title).toBe('While you were away');
   });
 
-  test('a long chat is opened at its end and read backwards to its beginning', async () => {
+  test('opens a long chat at its end and loads it to the beginning', async () => {
     const host = await connected();
     const { chat } = await opened(host);
     for (let at = 1; at <= 8; at++) await chat.queue({ text: `message ${at}` });
@@ -153,7 +153,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     expect(window.view.value.state).toEqual(chat.view.value.state);
   });
 
-  test('a call that waits for a person is answered by one of two clients, and both see it', async () => {
+  test('lets one of two clients answer a request, and both see it', async () => {
     const host = await connected();
     const { chat } = await opened(host);
     await chat.send({ text: '!tool Bash {"command":"touch made-by-the-agent"}' });

@@ -48,7 +48,7 @@ function frozen<T>(value: T): T {
 
 const known = fixtures().filter(([, fixture]) => !unreducedKinds.has(fixture.reducer));
 
-describe('every reduction ends as the protocol says', () => {
+describe('every fixture reduces to the expected state', () => {
   test.each(known)('%s', (_name, fixture) => {
     // Whoever changed a state in place would throw.
     const reduce = reducers[fixture.reducer as ChannelKind] as (
@@ -64,7 +64,7 @@ describe('every reduction ends as the protocol says', () => {
   });
 });
 
-test('a state that an action does not move is returned as it is', () => {
+test('an action without effect returns the same state', () => {
   const moved = known.filter(([, fixture]) => {
     const unmoved = JSON.stringify(canonical(fixture.initial)) === JSON.stringify(canonical(fixture.expected));
     const reduce = reducers[fixture.reducer as ChannelKind] as (
@@ -83,7 +83,7 @@ test('a state that an action does not move is returned as it is', () => {
   );
 });
 
-test('every kind of channel is either reduced or known to be a stranger', () => {
+test('every channel kind is reduced or listed as unreduced', () => {
   const kinds = new Set(fixtures().map(([, fixture]) => fixture.reducer));
   expect([...kinds].filter((kind) => !(kind in reducers)).sort()).toEqual([...unreducedKinds].sort());
   expect(known.length).toBeGreaterThan(270);

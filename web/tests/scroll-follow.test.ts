@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { isScrolledToEnd } from '../src/tools/output/scroll-follow.ts';
 
-test('whoever has scrolled up is not at the end, and whoever is nearly there is', () => {
+test('a scrolled-up box is not at the end, and a nearly scrolled one is', () => {
   const box = { scrollHeight: 1_000, clientHeight: 300 };
   expect(isScrolledToEnd({ ...box, scrollTop: 700 })).toBe(true);
   expect(isScrolledToEnd({ ...box, scrollTop: 690.5 })).toBe(true);

@@ -38,7 +38,7 @@ function searchResult(name: string): SessionSearchResult {
 
 const names = (search: SearchState) => search.items.map(({ title }) => title);
 
-test('pages are put behind each other, and nothing is shown twice', async () => {
+test('result pages are appended without duplicates', async () => {
   const { search, connection } = await startSearch();
   search.search(' hay ');
   const first = await connection.expect('hostler/search');
@@ -54,7 +54,7 @@ test('pages are put behind each other, and nothing is shown twice', async () => 
   expect(search.hasMore).toBe(false);
 });
 
-test('an answer that is late is not shown', async () => {
+test('a late response is ignored', async () => {
   const { search, connection } = await startSearch();
   search.search('hay');
   const old = await connection.expect('hostler/search');
@@ -67,7 +67,7 @@ test('an answer that is late is not shown', async () => {
   expect(search.isLoading).toBe(false);
 });
 
-test('what could not be searched is said, and what the list hides is looked through if somebody wants it', async () => {
+test('partial failures are reported, and external sessions are searched on request', async () => {
   const { search, connection } = await startSearch();
   search.search('hay', true);
   const wish = await connection.expect('hostler/search');
@@ -83,7 +83,7 @@ test('what could not be searched is said, and what the list hides is looked thro
   expect(search.partialFailure).toBeUndefined();
 });
 
-test('while the host still reads, it is asked again', async () => {
+test('the search polls while the host is indexing', async () => {
   const { search, connection, world } = await startSearch();
   search.search('hay');
   connection.answer(await connection.expect('hostler/search'), { items: [], pending: 3 });
@@ -94,7 +94,7 @@ test('while the host still reads, it is asked again', async () => {
   expect(search.pendingSessions).toBe(0);
 });
 
-test('without words nothing is asked, and nothing is shown', async () => {
+test('an empty query sends no request and shows no results', async () => {
   const { search, connection } = await startSearch();
   search.search('hay');
   connection.answer(await connection.expect('hostler/search'), { items: [searchResult('a')], pending: 0 });

@@ -25,7 +25,7 @@ function events(before: number, after: number): string | undefined {
   return detectSessionEvents(activityBySession([session('one', before)]), [session('one', after)])[0]?.kind;
 }
 
-test('a session that begins to wait, fails or is done is news, once', () => {
+test('a session that starts waiting, fails or finishes is reported once', () => {
   expect(events(WORKING, WAITING)).toBe('waiting');
   expect(events(IDLE, WAITING)).toBe('waiting');
   expect(events(WAITING, WAITING)).toBeUndefined();
@@ -36,24 +36,24 @@ test('a session that begins to wait, fails or is done is news, once', () => {
   expect(events(WAITING, WORKING)).toBeUndefined();
 });
 
-test('neither what was never seen before nor what is archived is news', () => {
+test('unknown and archived sessions are not reported', () => {
   expect(detectSessionEvents(new Map(), [session('one', WAITING)])).toEqual([]);
   expect(events(WORKING, WAITING | ARCHIVED)).toBeUndefined();
 });
 
-test('a notification holds as long as it is true', () => {
+test('a notification is current while its state holds', () => {
   expect(isEventCurrent('waiting', 'inputNeeded')).toBe(true);
   expect(isEventCurrent('waiting', 'inProgress')).toBe(false);
   expect(isEventCurrent('finished', 'idle')).toBe(true);
   expect(isEventCurrent('failed', undefined)).toBe(false);
 });
 
-test('the title of the tab counts what waits', () => {
+test('the tab title counts waiting sessions', () => {
   expect(tabTitle(2, 'Mend the gate')).toBe('(2) Mend the gate · Hostler');
   expect(tabTitle(0, undefined)).toBe('Hostler');
 });
 
-test('a short absence is not worth a word; a longer one says what happens next', () => {
+test('a short outage shows no notice, and a longer one says what happens next', () => {
   const waiting = { phase: 'waiting', failures: 1, until: 10_000, reason: '', offline: false } as const;
   expect(connectionNotice(waiting, 5_000, 6_000)).toBeUndefined();
   expect(connectionNotice({ phase: 'ready' }, 0, 60_000)).toBeUndefined();
@@ -71,14 +71,14 @@ test('a short absence is not worth a word; a longer one says what happens next',
   expect(connectionNotice({ phase: 'refused', reason: 'It speaks 2.0.' }, 0, 1)?.hint).toContain('It speaks 2.0.');
 });
 
-test('a host that comes back with another version has another page', () => {
+test('a host with another version asks for a reload', () => {
   expect(versionNotice(undefined, '1.2.0')).toBeUndefined();
   expect(versionNotice('1.2.0', undefined)).toBeUndefined();
   expect(versionNotice('1.2.0', '1.2.0')).toBeUndefined();
   expect(versionNotice('1.2.0', '1.3.0')).toMatchObject({ kind: 'updated', text: 'The host was updated to 1.3.0.' });
 });
 
-test('a browser that leaves notifications to workers is found out without showing one', () => {
+test('a browser that requires a service worker is detected without showing a notification', () => {
   const made: string[] = [];
   class Phone {
     static permission = 'default';

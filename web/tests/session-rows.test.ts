@@ -47,7 +47,7 @@ function rowTitles(rows: readonly SessionListRow[]): string[] {
 
 const options = { text: '', archived: false, collapsed: new Set<string>() };
 
-test('what waits is on top, the rest by folder; folders of one name say where they are', () => {
+test('waiting sessions come first, others are grouped by folder, and equal names show their path', () => {
   expect(rowTitles(buildRows(all, options))).toEqual([
     '- Waiting for you 1',
     'ledger in books',
@@ -61,13 +61,13 @@ test('what waits is on top, the rest by folder; folders of one name say where th
   ]);
 });
 
-test('groups fold, but not over what somebody looks for', () => {
+test('groups collapse except while filtering', () => {
   const collapsed = new Set(['file:///home/ann/stables']);
   expect(rowTitles(buildRows(all, { ...options, collapsed }))).not.toContain('gate');
   expect(rowTitles(buildRows(all, { ...options, collapsed, text: 'ANN gate' }))).toEqual(['- stables 1', 'gate']);
 });
 
-test('titles, folders and tags are found whatever their case and accents', () => {
+test('filtering ignores case and accents in titles, folders and tags', () => {
   const found = (text: string) => rowTitles(buildRows(all, { ...options, text })).filter((row) => !row.startsWith('-'));
   expect(found('musli')).toEqual(['Müsli']);
   expect(found('LATER books')).toEqual(['Müsli']);
@@ -75,21 +75,21 @@ test('titles, folders and tags are found whatever their case and accents', () =>
   expect(found('nowhere')).toEqual([]);
 });
 
-test('archived ones are a list of their own', () => {
+test('archived sessions are a separate list', () => {
   expect(rowTitles(buildRows(all, { ...options, archived: true }))).toEqual(['- stables 1', 'old']);
 });
 
-test('a session without folder, title or known tag is shown all the same', () => {
+test('a session without folder, title or tag is listed', () => {
   const bare: SessionSummary = { resource: 'p:/1', provider: 'p', title: '', status: 1, createdAt: '', modifiedAt: '' };
   expect(rowTitles(buildRows([bare], options))).toEqual(['- No folder 1', '']);
   expect(sessionTag({ ...bare, _meta: { hostler: 'something newer' } })).toBeUndefined();
 });
 
-test('folders of sessions are each named once', () => {
+test('recent folders are unique', () => {
   expect(recentFolders(all, 2)).toEqual(['file:///home/ann/stables', 'file:///home/ann/books']);
 });
 
-test('a page that failed is not asked for by itself', () => {
+test('a failed page is not loaded again automatically', () => {
   const view = { hasMore: true, loading: false };
   expect(shouldLoadMore(view)).toBe(true);
   expect(shouldLoadMore({ ...view, error: new Error('The disk is gone.') })).toBe(false);
@@ -97,7 +97,7 @@ test('a page that failed is not asked for by itself', () => {
   expect(shouldLoadMore({ ...view, hasMore: false })).toBe(false);
 });
 
-test('only rows that are seen are drawn', () => {
+test('only visible rows are rendered', () => {
   const offsets = rowOffsets(Array.from({ length: 5_000 }, (_, at) => (at % 2 ? 50 : 30)));
   expect(visibleRows(offsets, 0, 400, 0)).toEqual({ first: 0, end: 11 });
   expect(visibleRows(offsets, 4_000, 400, 100)).toEqual({ first: 97, end: 113 });
@@ -108,7 +108,7 @@ test('only rows that are seen are drawn', () => {
   expect(scrollTopForRow(offsets, 11, 0, 400)).toBe(80);
 });
 
-test('filters stand among the words and can be changed one by one', () => {
+test('query filters are parsed and replaced individually', () => {
   const query = 'login "the gate" after:7d -test workspace:"/home/ann/my books" -tool:Bash';
   expect(parseQuery(query)).toEqual({
     words: 'login "the gate" -test -tool:Bash',
@@ -122,7 +122,7 @@ test('filters stand among the words and can be changed one by one', () => {
   expect(parseQuery('')).toEqual({ words: '', filters: {} });
 });
 
-test('matches are marked where the host says, and ranges that make no sense do no harm', () => {
+test('matches are highlighted, and invalid ranges are ignored', () => {
   const text = (pieces: ReturnType<typeof highlightMatches>) =>
     pieces.map((piece) => (piece.isMatch ? `[${piece.text}]` : piece.text)).join('');
   expect(text(highlightMatches('a 😀 bé', [[5, 7]]))).toBe('a 😀 [bé]');
@@ -146,7 +146,7 @@ test('matches are marked where the host says, and ranges that make no sense do n
   expect(highlightMatches('', [])).toEqual([]);
 });
 
-test('a path is a folder and the beginning of a name', () => {
+test('a typed path splits into a folder and a name prefix', () => {
   expect(parseTypedPath('', '/home/ann')).toEqual({ folder: '/home/ann', prefix: '' });
   expect(parseTypedPath('~/st', '/home/ann/')).toEqual({ folder: '/home/ann', prefix: 'st' });
   expect(parseTypedPath('/s', '/home/ann')).toEqual({ folder: '/', prefix: 's' });
@@ -157,7 +157,7 @@ test('a path is a folder and the beginning of a name', () => {
   expect(completeFolderNames(['src', '.git'], '.')).toEqual(['.git']);
 });
 
-test('folders come and go as URIs', () => {
+test('folder paths round-trip through URIs', () => {
   expect(folderUri('/home/ann/my books#1')).toBe('file:///home/ann/my%20books%231');
   expect(folderUri('C:/horses')).toBe('file:///C:/horses');
   expect(displayPath('file:///home/ann/my%20books', 'file:///home/ann/')).toBe('~/my books');

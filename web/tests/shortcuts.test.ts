@@ -23,7 +23,7 @@ function key(name: string, more: Partial<KeyPress> = {}): KeyPress {
 
 const all = Object.entries<Shortcut>(SHORTCUTS);
 
-test('keys are written as they are meant, whatever the keyboard', () => {
+test('key presses are normalized across keyboards', () => {
   expect(normalizeKeyPress(key('j'))).toBe('j');
   expect(normalizeKeyPress(key('J', { shiftKey: true }))).toBe('shift+j');
   expect(normalizeKeyPress(key('?', { shiftKey: true }))).toBe('?');
@@ -36,12 +36,12 @@ test('keys are written as they are meant, whatever the keyboard', () => {
   expect(normalizeKeyPress(key('[', { ctrlKey: true, altKey: true }))).toBe('[');
 });
 
-test('what works anywhere needs a modifier, but for the way back to the field', () => {
+test('global shortcuts need a modifier, except Escape', () => {
   const bare = all.filter(([, shortcut]) => shortcut.scope === 'global' && !strokesOf(shortcut).every(isChord));
   expect(bare.map(([id]) => id)).toEqual(['toField']);
 });
 
-test('no two shortcuts of a scope share a key, and nothing typed anywhere but in its scope is one', () => {
+test('no two shortcuts of a scope share a key, and letters are never global', () => {
   for (const [scope] of SCOPE_HEADINGS) {
     const ways = shortcutsInScope(scope).flatMap(strokesOf);
     expect(new Set(ways).size, scope).toBe(ways.length);
@@ -51,7 +51,7 @@ test('no two shortcuts of a scope share a key, and nothing typed anywhere but in
   expect(answers.filter((way) => !/^\d$/.test(way))).toEqual([]);
 });
 
-test('the help sheet lists the registry, all of it, once', () => {
+test('the shortcuts dialog lists every registered shortcut once', () => {
   const listed = SCOPE_HEADINGS.flatMap(([scope]) => shortcutsInScope(scope));
   expect(new Set(listed)).toEqual(new Set(all.map(([, shortcut]) => shortcut)));
   expect(listed.length).toBe(all.length);
@@ -73,7 +73,7 @@ function setUp(letters = true): {
   return { keys, found };
 }
 
-test('letters work in the scope that contains the focus, and nowhere else', () => {
+test('letters work only in the scope that contains the focus', () => {
   const { keys, found } = setUp();
   const [row, card, other] = [{}, {}, {}];
   const run = () => undefined;
@@ -91,7 +91,7 @@ test('letters work in the scope that contains the focus, and nowhere else', () =
   expect(found(key('E', { shiftKey: true }), row)).toEqual([]);
 });
 
-test('letters can be switched off; chords and the rest stay', () => {
+test('letters can be switched off without affecting chords', () => {
   const { keys, found } = setUp(false);
   const row = {};
   const run = () => undefined;
@@ -104,7 +104,7 @@ test('letters can be switched off; chords and the rest stay', () => {
   expect(found(key('Escape'), row)).toEqual(['toField']);
 });
 
-test('the focused part comes first, then the one that was bound last; what means nothing now is left out', () => {
+test('focused bindings come first, then the latest, and unavailable ones are skipped', () => {
   const { keys, found } = setUp();
   const handle = {};
   let open = false;

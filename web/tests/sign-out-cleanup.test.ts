@@ -16,7 +16,7 @@ class FakeStorage extends Map<string, string> {
   removeItem = (key: string) => void this.delete(key);
 }
 
-test('whoever signs out leaves no words behind, and the preferences stay', () => {
+test('signing out removes stored text and keeps preferences', () => {
   const [lasting, tab] = [new FakeStorage(), new FakeStorage()];
   lasting.setItem('hostler.new.text', 'my secret plan');
   lasting.setItem('hostler.theme', 'dark');
@@ -31,14 +31,14 @@ test('whoever signs out leaves no words behind, and the preferences stay', () =>
   expect([...tab.keys()]).toEqual(['another']);
 });
 
-test('a browser that keeps nothing lets people go all the same', () => {
+test('signing out works without storage', () => {
   const refuse = () => {
     throw new Error('The operation is insecure.');
   };
   expect(() => clearStoredText(refuse, refuse)).not.toThrow();
 });
 
-test('signing out forgets what was typed into cards and drafted, and sends none of it', async () => {
+test('signing out clears card text and answer drafts without sending them', async () => {
   vi.useFakeTimers();
   const question = { id: 'q', kind: 'text', message: 'Who?' } as const;
   const request = { id: 'r', questions: [question] };
@@ -57,7 +57,7 @@ test('signing out forgets what was typed into cards and drafted, and sends none 
   vi.useRealTimers();
 });
 
-test('a message that comes back after somebody signed out is not kept', () => {
+test('a message rejected after signing out is not stored', () => {
   const tab = new FakeStorage();
   const [before, sent] = [writableUntilSignOut(tab), { sent: [{ text: 'a secret', attachments: [] }] }];
   storeDraft(before, 'ahp-chat:/1', sent);

@@ -25,7 +25,7 @@ afterEach(() => {
   for (const sightings of open.splice(0)) sightings.close();
 });
 
-test('a tab learns that another one shows a session, and that none does', async () => {
+test('a tab detects whether another tab shows a session', async () => {
   const [background] = [tab('a'), tab('a', { session: 'p:/1' }), tab('a', { session: 'p:/2' })];
   expect(await background.sightings.isVisibleInOtherTab('p:/1')).toBe(true);
   expect(await background.sightings.isVisibleInOtherTab('p:/3')).toBe(false);
@@ -33,13 +33,13 @@ test('a tab learns that another one shows a session, and that none does', async 
   expect(await Promise.all(both)).toEqual([true, true]);
 });
 
-test('a tab that is not there any more does not answer', async () => {
+test('a closed tab does not reply', async () => {
   const [background, other] = [tab('b'), tab('b', { session: 'p:/1' })];
   other.sightings.close();
   expect(await background.sightings.isVisibleInOtherTab('p:/1')).toBe(false);
 });
 
-test('whoever begins to look at a session tells the others', async () => {
+test('a tab announces the session that becomes visible', async () => {
   const [background, other] = [tab('c'), tab('c')];
   const heard = background.next();
   other.sightings.announceVisible('p:/1');

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '..');
 
-test('the client imports nothing from outside of itself', () => {
+test('the AHP client imports nothing outside its folder', () => {
   const home = join(root, 'src/ahp');
   const files = readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
   expect(files.length).toBeGreaterThan(20);

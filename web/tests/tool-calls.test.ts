@@ -22,7 +22,7 @@ const ready = {
 const pending = { ...ready, status: 'pending-confirmation' } as const;
 const done = { ...ready, status: 'completed', confirmed: 'not-needed', success: true, pastTenseMessage: '' } as const;
 
-test('what waits is named with its place, wherever it is', () => {
+test('pending requests are listed with their card, from any chat', () => {
   const request: ChatInputRequest = { id: 'r', questions: [{ kind: 'text', id: 'q', message: 'Which one?' }] };
   const entries: SessionInputRequest[] = [
     { kind: 'toolConfirmation', id: '1', chat: 'there', turnId: 't', toolCall: pending },
@@ -52,7 +52,7 @@ test('what waits is named with its place, wherever it is', () => {
   ]);
 });
 
-test('a call is known by its stage', () => {
+test('a call maps to its stage', () => {
   const cases: [ToolCall, string][] = [
     [{ ...ready, status: 'streaming' }, 'writing'],
     [pending, 'waiting'],
@@ -67,7 +67,7 @@ test('a call is known by its stage', () => {
   for (const [call, stage] of cases) expect(toolCallStage(call), call.status).toBe(stage);
 });
 
-test('a call tells what became of it', () => {
+test('a call reports its outcome', () => {
   const failed = { ...done, success: false, content: [{ type: 'text', text: 'Exit code 2\nls: no' }] } as const;
   expect(toolCallExitCode(failed)).toBe(2);
   expect(toolCallExitCode({ ...done, content: [{ type: 'text', text: 'Exit code 2' }] })).toBeUndefined();
@@ -87,7 +87,7 @@ test('a call tells what became of it', () => {
   expect(toolCallIcon({ ...done, toolName: 'BrandNew' })).toBe('tool');
 });
 
-test('a command is edited as a command, and everything else as JSON', () => {
+test('a command is edited as text, and other input as JSON', () => {
   const command = createEditableInput('{"command":"ls","timeout":5}');
   expect([command.label, command.text]).toEqual(['Command', 'ls']);
   expect(JSON.parse(command.toJson('ls -l'))).toEqual({ command: 'ls -l', timeout: 5 });
@@ -98,7 +98,7 @@ test('a command is edited as a command, and everything else as JSON', () => {
   expect(other.toJson('{"path":"b"}')).toBe('{"path":"b"}');
 });
 
-test('contents are text if they read as text, whatever they are called', () => {
+test('contents are text when they decode as text, regardless of their type', () => {
   const bytes = (text: string) => new TextEncoder().encode(text);
   expect(classifyBytes(bytes('grüezi'), 'application/octet-stream')).toEqual({ kind: 'text', text: 'grüezi' });
   expect(classifyBytes(new Uint8Array([0xff, 0xfe]), 'text/plain').kind).toBe('bytes');
@@ -111,7 +111,7 @@ test('contents are text if they read as text, whatever they are called', () => {
   });
 });
 
-test('a call that only asks is spoken for by its question', () => {
+test('a question tool call is represented by its input request', () => {
   const call: ToolCall = { ...ready, toolName: 'ExitPlanMode', status: 'running', confirmed: 'not-needed' };
   const part = (toolCall: ToolCall) => ({ kind: 'toolCall', toolCall }) as const;
   const question = { kind: 'inputRequest', request: { id: 'r' } } as const;
@@ -122,7 +122,7 @@ test('a call that only asks is spoken for by its question', () => {
   expect(isShownByInputRequest(done, [part(done), question])).toBe(false);
 });
 
-test('a call that does not run is named without saying that it does', () => {
+test('a call that does not run has a neutral title', () => {
   expect(toolCallTitle({ ...pending, toolInput: '{"command":"ls `x`\\nls"}' })).toEqual({ markdown: "Bash `ls 'x'`" });
   expect(toolCallTitle({ ...ready, status: 'streaming', partialInput: '{"comm' })).toBe('Bash');
   expect(toolCallTitle({ ...pending, toolInput: { uri: 'ahp-content:/1' } })).toEqual({ markdown: 'Running `ls`' });

@@ -7,8 +7,8 @@ import { parsePartialJson } from '../src/tools/partial-json.ts';
 import { tasksUpToCall } from '../src/tools/task-list.ts';
 import { inputSubject, relativePath, toolInputBlocks } from '../src/tools/tool-input.ts';
 
-describe('JSON that is still being written', () => {
-  test('is read as far as it goes', () => {
+describe('partial JSON', () => {
+  test('is parsed as far as possible', () => {
     const cases: [string, Json | undefined][] = [
       ['', undefined],
       ['{', {}],
@@ -29,7 +29,7 @@ describe('JSON that is still being written', () => {
     for (const [text, value] of cases) expect(parsePartialJson(text).value, text).toEqual(value);
   });
 
-  test('never fails, and a whole text is itself', () => {
+  test('never throws, and complete JSON parses exactly', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.nat(), (value, cut) => {
         const text = JSON.stringify(value);
@@ -41,7 +41,7 @@ describe('JSON that is still being written', () => {
     );
   });
 
-  test('says of a string only what stands there', () => {
+  test('yields only the characters present in a string', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.nat(), (text, cut) => {
         const whole = JSON.stringify({ text });
@@ -51,13 +51,13 @@ describe('JSON that is still being written', () => {
     );
   });
 
-  test('that is nested without end is given up', () => {
+  test('stops at the nesting limit', () => {
     expect(() => parsePartialJson('['.repeat(100_000))).not.toThrow();
   });
 });
 
-describe('an input', () => {
-  test('of a shell is a command', () => {
+describe('tool input', () => {
+  test('of a shell tool is a command', () => {
     expect(
       toolInputBlocks('Bash', { command: 'ls', description: 'List', run_in_background: true, timeout: 5 }),
     ).toEqual([
@@ -72,7 +72,7 @@ describe('an input', () => {
     ]);
   });
 
-  test('of a file tool is a path with its range', () => {
+  test('of a file tool is a path with its line range', () => {
     const file = (input: Json) => {
       const [block] = toolInputBlocks('Read', input);
       return block?.kind === 'fields' ? block.fields[0]?.value : undefined;
@@ -83,7 +83,7 @@ describe('an input', () => {
     expect(file({ file_path: '/a.rs', limit: 5 })).toBe('/a.rs, lines 1 to 5');
   });
 
-  test('of an edit is a change, or several', () => {
+  test('of an edit tool is one change or several', () => {
     const edit = { old_string: 'a', new_string: 'b' };
     expect(toolInputBlocks('Edit', { file_path: '/a', ...edit, replace_all: false })).toEqual([
       { kind: 'fields', fields: [{ name: 'File', value: '/a' }] },
@@ -92,7 +92,7 @@ describe('an input', () => {
     expect(toolInputBlocks('MultiEdit', { file_path: '/a', edits: [edit, edit, 7] })).toHaveLength(3);
   });
 
-  test('with a list of things to do is a checklist', () => {
+  test('with todos is a todo list', () => {
     const todos = [
       { content: 'Read', status: 'completed', activeForm: 'Reading' },
       { content: 'Write', status: 'in_progress', activeForm: 'Writing' },
@@ -113,7 +113,7 @@ describe('an input', () => {
     ]);
   });
 
-  test('that nobody knows is shown by its fields, whatever they are', () => {
+  test('of an unknown tool is listed by field', () => {
     expect(toolInputBlocks('Brand', { someThing: [1], off: false, none: null })).toEqual([
       { kind: 'fields', fields: [{ name: 'Some thing', value: '[1]' }] },
     ]);
@@ -135,15 +135,15 @@ describe('an input', () => {
     expect(inputSubject(parsePartialJson('{"content":"x').value)).toBeUndefined();
   });
 
-  test('names paths as people there do', () => {
+  test('shows paths relative to the working directory', () => {
     expect(relativePath('/home/ada/project/src/a.rs', '/home/ada/project')).toBe('src/a.rs');
     expect(relativePath('/home/ada/projects/a.rs', '/home/ada/project')).toBe('/home/ada/projects/a.rs');
     expect(relativePath('/a', undefined)).toBe('/a');
   });
 });
 
-describe('what programs print', () => {
-  test('keeps its colours and loses the rest', () => {
+describe('terminal output', () => {
+  test('keeps colors and drops other sequences', () => {
     expect(parseAnsi('\x1b[31mred\x1b[0m plain \x1b[1;92mgood\x1b[22m\x1b[39m.')).toEqual([
       { text: 'red', color: 'red' },
       { text: ' plain ' },
@@ -153,11 +153,11 @@ describe('what programs print', () => {
     expect(stripAnsi('\x1b]0;title\x07a\x1b[2Kb\x1b[38;2;1;2;3mc\x1b[38;5;9md\x08')).toBe('abcd');
   });
 
-  test('is what a line was in the end', () => {
+  test('applies carriage returns', () => {
     expect(stripAnsi('10%\r50%\r100%\ndone\r\n')).toBe('100%\ndone\n');
   });
 
-  test('has no control character left, whatever it was', () => {
+  test('contains no control characters', () => {
     const unit = fc.constantFrom('\x1b', '[', ']', 'm', '3', '1', ';', '\r', '\n', 'a', '\x07', '\x00', 'P', '\\');
     fc.assert(
       fc.property(fc.string({ unit }), (text) => {
@@ -167,7 +167,7 @@ describe('what programs print', () => {
   });
 });
 
-test('sentences of the host are words and code', () => {
+test('host messages split into text and code spans', () => {
   expect(messageSpans({ markdown: 'Ran `ls -la` twice' })).toEqual([
     { text: 'Ran ', isCode: false },
     { text: 'ls -la', isCode: true },
@@ -177,7 +177,7 @@ test('sentences of the host are words and code', () => {
   expect(messageText(undefined)).toBe('');
 });
 
-test('tasks that are told one by one become a list', () => {
+test('single task calls combine into a list', () => {
   const call = (id: string, toolName: string, input: Json, text: string): ToolCall => ({
     toolCallId: id,
     toolName,

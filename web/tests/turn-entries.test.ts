@@ -19,24 +19,24 @@ const kinds = (turn: Turn | ActiveTurn) =>
     entry.kind === 'part' ? entry.part.kind : `${entry.calls} steps, ${entry.failed} failed`,
   );
 
-describe('entries of an answer', () => {
-  test('calls that are over are steps, with the thoughts between them', () => {
+describe('turn entries', () => {
+  test('finished calls collapse together with the reasoning between them', () => {
     const turn = ended(text('a'), call('1'), reasoning, call('2', { success: false }), call('3'), text('b'));
     expect(kinds(turn)).toEqual(['markdown', '3 steps, 1 failed', 'markdown']);
   });
 
-  test('few calls stand by themselves', () => {
+  test('few calls stay expanded', () => {
     expect(kinds(ended(call('1'), call('2'), text('b')))).toEqual(['toolCall', 'toolCall', 'markdown']);
   });
 
-  test('what runs, waits or leads elsewhere stays in sight', () => {
+  test('running, pending and sub-agent calls stay expanded', () => {
     const waits = call('4', { status: 'pending-confirmation' });
     expect(kinds(running(call('1'), call('2'), call('3'), waits))).toEqual(['3 steps, 0 failed', 'toolCall']);
     const agent = call('3', { content: [{ type: 'subagent', resource: 'x', title: 'y' }] } as Partial<ToolCall>);
     expect(kinds(ended(call('1'), call('2'), agent, call('4')))).toEqual(Array(4).fill('toolCall'));
   });
 
-  test('what was done last stands open until something follows', () => {
+  test('the latest calls stay expanded until something follows', () => {
     const calls = [call('1'), call('2'), call('3')];
     expect(kinds(running(...calls))).toEqual(['toolCall', 'toolCall', 'toolCall']);
     expect(kinds(running(...calls, text('so')))).toEqual(['3 steps, 0 failed', 'markdown']);
@@ -44,7 +44,7 @@ describe('entries of an answer', () => {
     expect(kinds(ended(reasoning))).toEqual(['reasoning']);
   });
 
-  test('what did not change is the same as before', () => {
+  test('unchanged entries keep their identity', () => {
     const first = [text('a'), call('1'), call('2'), call('3'), text('b')];
     const before = turnEntries(running(...first));
     const after = turnEntries(running(...first.slice(0, -1), text('b and more')), before);
@@ -53,23 +53,23 @@ describe('entries of an answer', () => {
     expect(after[2]).not.toBe(before[2]);
   });
 
-  test('an unknown part is an entry like any other', () => {
+  test('an unknown part becomes an entry', () => {
     const odd = { kind: 'hologram', beam: 1 } as unknown as ResponsePart;
     expect(kinds(ended(odd))).toEqual(['hologram']);
   });
 });
 
-test('an answer is copied without calls and thoughts', () => {
+test('the copied answer omits calls and reasoning', () => {
   expect(answerText(ended(text('one\n'), call('1'), reasoning, text(''), text('two')))).toBe('one\n\ntwo');
 });
 
-test('the end of a thought is one line', () => {
+test('the reasoning preview is one line', () => {
   expect(lastLine('first\nsecond  \n')).toBe('second');
   expect(lastLine('x'.repeat(300), 10)).toBe(`…${'x'.repeat(10)}`);
   expect(lastLine('')).toBe('');
 });
 
-test('a guess grows with what there is, but not without end', () => {
+test('the height estimate grows with content up to a limit', () => {
   expect(estimateTurnHeight(ended(text('a'.repeat(2_000))))).toBeGreaterThan(estimateTurnHeight(ended(text('a'))));
   expect(estimateTurnHeight(ended(text('a'.repeat(1e6)), text('b\n'.repeat(1e6))))).toBeLessThanOrEqual(6_000);
 });

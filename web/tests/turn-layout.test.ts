@@ -13,8 +13,8 @@ function layout(from: number, to: number): TurnLayout {
   return made;
 }
 
-describe('a layout', () => {
-  test('knows where turns are, guessed or measured', () => {
+describe('the turn layout', () => {
+  test('locates estimated and measured turns', () => {
     const turns = layout(0, 10);
     expect(turns.scrollHeight).toBe(1_060);
     expect(turns.measure('t3', 250)).toBe(true);
@@ -25,7 +25,7 @@ describe('a layout', () => {
     );
   });
 
-  test('has a few turns of thousands on the page', () => {
+  test('renders few of thousands of turns', () => {
     const turns = layout(0, 5_000);
     expect(turns.visibleRange(250_000, 800, 600)).toEqual({ from: 2_493, to: 2_514 });
     expect(turns.visibleRange(0, 800, 600)).toEqual({ from: 0, to: 14 });
@@ -40,7 +40,7 @@ describe('a layout', () => {
     expect(turns.scrollFor(ANCHOR_END, 500)).toBe(before + 300);
   });
 
-  test('stays at a turn while those above are measured, and older ones come', () => {
+  test('stays at a turn while others are measured or loaded above', () => {
     const turns = layout(100, 200);
     const place = turns.anchorAt(1_070, 500);
     expect(place).toEqual({ at: 'turn', id: 't110', offset: 30 });
@@ -50,7 +50,7 @@ describe('a layout', () => {
     expect(turns.scrollFor(place, 500)).toBe(11_370);
   });
 
-  test('never scrolls further than there is', () => {
+  test('never scrolls beyond its height', () => {
     const turns = layout(0, 3);
     expect(turns.scrollFor({ at: 'turn', id: 't2', offset: 90 }, 300)).toBe(60);
     expect(turns.scrollFor({ at: 'turn', id: 't0', offset: -500 }, 300)).toBe(0);
@@ -68,7 +68,7 @@ describe('a layout', () => {
     expect(turns.turnAfterStep(9_000, 1)).toBeUndefined();
   });
 
-  test('what one looks at stays where it is, whatever else changes', () => {
+  test('keeps the anchored turn in place through any change', () => {
     const change = fc.record({ turn: fc.nat(199), height: fc.integer({ min: 20, max: 900 }) });
     fc.assert(
       fc.property(fc.array(change), fc.integer({ min: 0, max: 15_000 }), fc.nat(150), (changes, scroll, older) => {

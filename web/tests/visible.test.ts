@@ -4,17 +4,14 @@ import { showInvisible, showInvisibleInCode } from '../src/ui/visible.ts';
 import cases from './support/visible.json' with { type: 'json' };
 
 // The command line's approvals are checked with the same cases.
-test.each(cases.visible)('%j is shown with a name for each sign that cannot be seen', (text, expected) => {
+test.each(cases.visible)('%j shows a name for each invisible character', (text, expected) => {
   expect(showInvisible(text as string)).toBe(expected);
 });
 
-test.each(cases.exact)(
-  '%j is shown with its blanks counted where they push the rest out of sight',
-  (text, expected) => {
-    expect(showInvisibleInCode(text as string)).toBe(expected);
-  },
-);
+test.each(cases.exact)('%j shows a count for long runs of blanks', (text, expected) => {
+  expect(showInvisibleInCode(text as string)).toBe(expected);
+});
 
-test('the sentence about a call has names for them, too', () => {
+test('tool call messages show a name for each invisible character', () => {
   expect(messageSpans({ markdown: 'Allow `rm \u2066x`' }).at(-1)).toEqual({ text: 'rm ⟨U+2066⟩x', isCode: true });
 });

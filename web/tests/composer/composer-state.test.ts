@@ -105,7 +105,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('what is typed is told once, when the keys rest', async () => {
+test('typed text is saved once after the typing pause', async () => {
   const chat = new FakeChat();
   chat.receive();
   for (const text of ['h', 'he', 'hel']) {
@@ -117,7 +117,7 @@ test('what is typed is told once, when the keys rest', async () => {
   expect(chat.takeOnlyCall('draft').message).toEqual({ text: 'hel' });
 });
 
-test('while a save is on its way nothing else is saved, and afterwards the newest', async () => {
+test('only one save runs at a time, followed by the newest text', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('one');
@@ -131,7 +131,7 @@ test('while a save is on its way nothing else is saved, and afterwards the newes
   expect(chat.takeOnlyCall('draft').message).toEqual({ text: 'one two' });
 });
 
-test('without a host nothing is told; the tab keeps it, and tells it when the host is back', async () => {
+test('without a host the tab stores the draft and saves it after reconnecting', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.receive({}, 'disconnected');
@@ -145,7 +145,7 @@ test('without a host nothing is told; the tab keeps it, and tells it when the ho
   expect(chat.storage.all.size).toBe(0);
 });
 
-test('a message leaves an empty field and no draft', async () => {
+test('sending a message empties the field and the draft', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('hello');
@@ -162,7 +162,7 @@ test('a message leaves an empty field and no draft', async () => {
   expect([chat.storage.all.size, chat.composer.text]).toEqual([0, '']);
 });
 
-test('a refused message is in the field again, with the reason, above what was typed since', async () => {
+test('a rejected message returns to the field with the reason, above newer text', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('hello');
@@ -176,7 +176,7 @@ test('a refused message is in the field again, with the reason, above what was t
   expect(chat.composer.sendError).toBeUndefined();
 });
 
-test('what is refused after somebody has left is there when they come back', async () => {
+test('a message rejected after the composer closed is restored when it reopens', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('hello');
@@ -189,7 +189,7 @@ test('what is refused after somebody has left is there when they come back', asy
   expect(again.composer.text).toBe('hello');
 });
 
-test('whoever leaves has said what was typed', async () => {
+test('closing the composer saves the typed text', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('hello');
@@ -198,7 +198,7 @@ test('whoever leaves has said what was typed', async () => {
   expect(chat.storage.all.size).toBe(0);
 });
 
-test('files go to the host once, with the draft, and are named in the message', async () => {
+test('files are uploaded once with the draft and referenced in the message', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('look');
@@ -215,7 +215,7 @@ test('files go to the host once, with the draft, and are named in the message', 
   ]);
 });
 
-test('files that the host does not keep stay here; the words are saved, and the plan says what is wrong', async () => {
+test('files that the host rejects stay local, the text is saved, and the plan reports the problem', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('look');
@@ -237,7 +237,7 @@ test('files that the host does not keep stay here; the words are saved, and the 
   expect(chat.calls).toEqual([]);
 });
 
-test('the host looks at files once, however much is typed', async () => {
+test('files are planned once, regardless of typing', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.attach(named);
@@ -250,7 +250,7 @@ test('the host looks at files once, however much is typed', async () => {
   expect(chat.plans).toBe(1);
 });
 
-test('words that the host will never keep are not said again and again', async () => {
+test('text that the host rejects is not saved repeatedly', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('far too long');
@@ -260,7 +260,7 @@ test('words that the host will never keep are not said again and again', async (
   expect([chat.calls, chat.composer.text]).toEqual([[], 'far too long']);
 });
 
-test('a save that was lost on its way is made again', async () => {
+test('a save that was lost is repeated', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('hello');
@@ -270,7 +270,7 @@ test('a save that was lost on its way is made again', async () => {
   expect(chat.takeOnlyCall('draft').message).toEqual({ text: 'hello' });
 });
 
-test('a field that was only opened follows others at once', async () => {
+test('an untouched field follows remote drafts at once', async () => {
   const chat = new FakeChat({ draft: { text: 'one', origin } });
   chat.receive();
   chat.receive({ draft: { text: 'two', origin } });
@@ -278,7 +278,7 @@ test('a field that was only opened follows others at once', async () => {
   expect(chat.calls).toEqual([]);
 });
 
-test('others write into a field that is not used, but not into an input methodâ€™s word', async () => {
+test('remote drafts replace an idle field, but not during IME input', async () => {
   const chat = new FakeChat({ draft: { text: 'from the phone', origin } });
   chat.receive();
   expect(chat.composer.text).toBe('from the phone');
@@ -293,7 +293,7 @@ test('others write into a field that is not used, but not into an input methodâ€
   expect(chat.composer.history.older('', [])).toBe('from the phone');
 });
 
-test('a second message for the running turn goes along with the first, unless that was told already', async () => {
+test('a second steering message is merged with the first unless that one was delivered', async () => {
   const steeringMessage = { id: 's', message: { text: 'first', origin } };
   for (const told of [false, true]) {
     const chat = new FakeChat({ steeringMessage });
@@ -307,7 +307,7 @@ test('a second message for the running turn goes along with the first, unless th
   }
 });
 
-test('a file goes when the words go that stand for it', async () => {
+test('an attachment is removed together with its mention', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('see @a.txt ');
@@ -318,7 +318,7 @@ test('a file goes when the words go that stand for it', async () => {
   expect(chat.composer.chips).toEqual([]);
 });
 
-test('nothing is sent that is empty', async () => {
+test('an empty message is not sent', async () => {
   const chat = new FakeChat();
   chat.receive();
   chat.composer.setText('  \n ');
@@ -326,7 +326,7 @@ test('nothing is sent that is empty', async () => {
   expect(chat.calls).toEqual([]);
 });
 
-test('a tab is held back while it knows what the host has not got', async () => {
+test('a tab warns before closing while it has unsaved text', async () => {
   const chat = new FakeChat();
   const { composer: composing } = chat;
   chat.receive();
@@ -349,7 +349,7 @@ test('a tab is held back while it knows what the host has not got', async () => 
   expect(composing.hasUnsavedText()).toBe(false);
 });
 
-test('what was kept before a reload holds a tab back until the chat is there, and goes with the chat', () => {
+test('stored text warns before closing until the chat loads, and is removed with the chat', () => {
   const shelf = new FakeStorage();
   storeDraft(shelf, URI, { typed: { text: 'from before', attachments: [] } });
   const { composer: composing } = new FakeChat({}, shelf);
@@ -358,7 +358,7 @@ test('what was kept before a reload holds a tab back until the chat is there, an
   expect(shelf.all.size).toBe(0);
 });
 
-test('what is kept for chats that are not open would be lost with the tab', () => {
+test('stored text of chats that are not open warns before closing', () => {
   const shelf = new FakeStorage();
   const storage = () => ({ length: shelf.all.size, key: (at: number) => [...shelf.all.keys()][at] ?? null });
   expect(hasUnsavedText(storage)).toBe(false);
@@ -373,7 +373,7 @@ test('what is kept for chats that are not open would be lost with the tab', () =
   unwatch();
 });
 
-test('pictures of files are let go with their chips, whoever takes them away', async () => {
+test('preview URLs are revoked with their chips', async () => {
   const readers: { onload?: () => void }[] = [];
   const pictures = new Set<string>();
   vi.stubGlobal(

@@ -19,24 +19,24 @@ const content = (text: string, ...attachments: Attachment[]): MessageContent => 
 const embedded: Attachment = { type: 'embeddedResource', label: 'a.txt', data: 'QQ==', contentType: 'text/plain' };
 const named: Attachment = { type: 'resource', label: 'a.txt', uri: 'ahp-content:/1' };
 
-test('a draft of another client is taken by a field that nobody types in', () => {
+test('an idle field adopts a remote draft', () => {
   expect(onRemoteDraft(EMPTY_DRAFT, content('from the phone'), 0).local.text).toBe('from the phone');
 });
 
-test('what is typed here wins over news, and is what the host is told next', () => {
+test('local text wins over a remote draft and is saved next', () => {
   const mine = onTyped(EMPTY_DRAFT, content('mine'), 0);
   const after = onRemoteDraft(mine, content('theirs'), 10 * TYPING_TIMEOUT_MS);
   expect([after.local.text, after.isUnsaved]).toEqual(['mine', true]);
   expect(onSaving(after)).toMatchObject({ remote: content('mine'), isUnsaved: false });
 });
 
-test('one’s own echo is no news, also when it comes late', () => {
+test('the echo of a save is ignored, even when it is late', () => {
   const told = onSaving(onTyped(EMPTY_DRAFT, content('one'), 0));
   const further = onTyped(told, content('one two'), 100);
   expect(onRemoteDraft(further, content('one'), 200)).toBe(further);
 });
 
-test('between two keys nobody else changes the field; later the host is right', () => {
+test('a remote draft waits while the user types, and is adopted later', () => {
   const told = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
   const during = onRemoteDraft(told, content('theirs'), TYPING_TIMEOUT_MS - 1);
   expect(during.local.text).toBe('mine');
@@ -44,36 +44,36 @@ test('between two keys nobody else changes the field; later the host is right', 
   expect(adoptRemote(during, TYPING_TIMEOUT_MS).local.text).toBe('theirs');
 });
 
-test('whoever goes on typing before that keeps the field', () => {
+test('continued typing keeps the local text', () => {
   const told = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
   const on = onTyped(onRemoteDraft(told, content('theirs'), 100), content('mine!'), 200);
   expect(adoptRemote(on, 10 * TYPING_TIMEOUT_MS).local.text).toBe('mine!');
 });
 
-test('a message that was sent elsewhere takes its draft along', () => {
+test('a message sent elsewhere clears the draft', () => {
   const told = onSaving(onTyped(EMPTY_DRAFT, content('send me'), 0));
   expect(onRemoteDraft(told, EMPTY_CONTENT, TYPING_TIMEOUT_MS).local).toEqual(EMPTY_CONTENT);
 });
 
-test('a sent message leaves an empty field, and its late echo does not come back', () => {
+test('a sent message clears the field, and its late echo does not restore it', () => {
   const gone = onSent(onSaving(onTyped(EMPTY_DRAFT, content('hello'), 0)));
   expect([gone.local, gone.isUnsaved]).toEqual([EMPTY_CONTENT, false]);
   expect(onRemoteDraft(gone, EMPTY_CONTENT, 1)).toBe(gone);
 });
 
-test('typing back to what the host has leaves nothing to tell', () => {
+test('typing back to the saved text leaves nothing to save', () => {
   const told = onSaving(onTyped(EMPTY_DRAFT, content('ab'), 0));
   const less = onTyped(told, content('a'), 1);
   expect([less.isUnsaved, onTyped(less, content('ab'), 2).isUnsaved]).toEqual([true, false]);
 });
 
-test('a save that failed is to be made again, unless it would say nothing new', () => {
+test('a failed save is repeated unless it changes nothing', () => {
   const told = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
   expect(onSaveFailed(told, EMPTY_CONTENT).isUnsaved).toBe(true);
   expect(onSaveFailed(told, content('mine')).isUnsaved).toBe(false);
 });
 
-test('contents that the host keeps from now on are not told again', () => {
+test('stored attachments are not uploaded again', () => {
   const told = onSaving(onTyped(EMPTY_DRAFT, content('look', embedded), 0));
   const now = onStored(told, content('look', named), content('look', named));
   expect(now.isUnsaved).toBe(false);
@@ -86,7 +86,7 @@ test('contents that the host keeps from now on are not told again', () => {
   expect([further.isUnsaved, further.local.text]).toEqual([true, 'look!']);
 });
 
-test('contents are the same if words and attachments are, whatever the host notes beside them', () => {
+test('contents are equal when text and attachments are, regardless of metadata', () => {
   expect(isSameContent(content('a', named), content('a', { ...named, sizeHint: 3 }))).toBe(true);
   expect(isSameContent(content('a', named), content('a', { ...named, uri: 'ahp-content:/2' }))).toBe(false);
   expect(isSameContent(content('a', named), content('a'))).toBe(false);

@@ -16,7 +16,7 @@ const embedded: Attachment = { type: 'embeddedResource', label: 'b', data: 'QQ==
 const user = { kind: 'user' } as const;
 const chat: ChatState = { resource: 'c', title: '', status: 1, modifiedAt: '', turns: [] };
 
-test('what is kept comes back, without contents that no shelf holds', () => {
+test('a stored draft is restored without embedded contents', () => {
   const storage = new FakeStorage();
   storeDraft(storage, 'c', { typed: { text: 'mine', attachments: [named, embedded] } });
   expect(readDraft(storage, 'c')).toEqual({ typed: { text: 'mine', attachments: [named] }, sent: [] });
@@ -25,7 +25,7 @@ test('what is kept comes back, without contents that no shelf holds', () => {
   expect(storage.all.size).toBe(0);
 });
 
-test('a shelf that fails or holds nonsense is an empty one', () => {
+test('storage that fails or holds invalid data reads as empty', () => {
   const full = {
     ...new FakeStorage(),
     setItem: () => {
@@ -40,7 +40,7 @@ test('a shelf that fails or holds nonsense is an empty one', () => {
   }
 });
 
-test('a message that never arrived is in the field again, above what was typed since', () => {
+test('a message that never arrived is restored above newer text', () => {
   const sent = [{ text: 'lost', attachments: [] }];
   expect(contentToRestore({ sent, typed: { text: 'next', attachments: [named] } }, chat)).toEqual({
     text: 'lost\n\nnext',
@@ -48,7 +48,7 @@ test('a message that never arrived is in the field again, above what was typed s
   });
 });
 
-test('a message that arrived, in whatever form, is not said twice', () => {
+test('a message that arrived in any form is not restored', () => {
   const sent = [{ text: 'hello', attachments: [] }];
   const message = { text: 'hello', origin: user };
   const turn = { id: '1', message, responseParts: [], state: 'complete' as const };

@@ -70,11 +70,11 @@ test.each<[string, Partial<ComposerKeyContext>, ReturnType<typeof resolveKey>]>(
   ['ArrowUp', {}, undefined],
   ['Shift+ArrowUp', { canBrowseHistory: true }, undefined],
   ['a', { isRunning: true, isCompletionOpen: true }, undefined],
-])('%s with %j means %s', (name, now, meaning) => {
+])('%s with %j resolves to %s', (name, now, meaning) => {
   expect(resolveKey(key(name), { ...idle, ...now })).toBe(meaning);
 });
 
-test('the help sheet lists the keys of the field as they are', () => {
+test('the shortcuts dialog matches the keys of the message field', () => {
   const now = { ...idle, isRunning: true, canBrowseHistory: true };
   const after: Record<string, Partial<ComposerKeyContext>> = { stop: { lastEscapeAt: now.now - 1 } };
   const meant = shortcutsInScope('composer').map(({ keys }) => {
@@ -103,18 +103,18 @@ test.each([
   ['@src now', 8, undefined],
   ['', 0, undefined],
   ['@x', 0, undefined],
-])('in %j at %d the word is %j', (text, cursor, span) => {
+])('in %j at %d the trigger word is %j', (text, cursor, span) => {
   expect(findTriggerWord(text, cursor, TRIGGERS)).toEqual(span);
 });
 
-test('an item takes the place of its word, and the cursor stands behind it and a space', () => {
+test('a completion replaces its word and places the cursor after a space', () => {
   const item = { insertText: '@src/main.rs', rangeStart: 5, rangeEnd: 8 };
   expect(insertCompletion('look @ma', 8, item)).toEqual({ text: 'look @src/main.rs ', cursor: 18 });
   expect(insertCompletion('look @ma please', 8, item)).toEqual({ text: 'look @src/main.rs please', cursor: 18 });
   expect(insertCompletion('a', 1, { insertText: 'b' })).toEqual({ text: 'ab ', cursor: 3 });
 });
 
-test('whatever a host says about places, the text around them stays', () => {
+test('invalid ranges from the host keep the surrounding text', () => {
   const offset = fc.integer({ min: -5, max: 30 });
   fc.assert(
     fc.property(fc.string({ maxLength: 20 }), offset, offset, offset, (text, cursor, rangeStart, rangeEnd) => {
@@ -130,11 +130,11 @@ test('whatever a host says about places, the text around them stays', () => {
   );
 });
 
-test('the choice goes round, and there may be none', () => {
+test('the selection wraps around and handles an empty list', () => {
   expect([wrapIndex(0, 1, 3), wrapIndex(2, 1, 3), wrapIndex(0, -1, 3), wrapIndex(0, 1, 0)]).toEqual([1, 0, 2, -1]);
 });
 
-test('a command is offered with its arguments and attaches nothing; a file says where it is', () => {
+test('commands show their arguments without attaching, and files show their path', () => {
   const command: CompletionItem = {
     insertText: '/rename',
     attachment: {
@@ -163,7 +163,7 @@ test('a command is offered with its arguments and attaches nothing; a file says 
   expect(describeCompletion(file, ['file:///ho'])).toMatchObject({ detail: '/home/src/a b.rs' });
 });
 
-test('one’s own words come back, the newest first, and nobody else’s', () => {
+test('the history lists own messages, newest first', () => {
   const turn = (text: string, kind: 'user' | 'systemNotification' = 'user') => ({
     id: text,
     message: { text, origin: { kind } },
@@ -182,7 +182,7 @@ test('one’s own words come back, the newest first, and nobody else’s', () =>
   expect(ownMessages(undefined)).toEqual([]);
 });
 
-test('the walk through history begins in an empty field and ends there', () => {
+test('history browsing starts and ends with an empty field', () => {
   const history = new MessageHistory();
   const said = ['two', 'one'];
   expect(history.canBrowse('typed')).toBe(false);
@@ -195,7 +195,7 @@ test('the walk through history begins in an empty field and ends there', () => {
   expect(history.older('two, changed', said)).toBeUndefined();
 });
 
-test('what left the field without being sent comes first', () => {
+test('discarded text comes first in the history', () => {
   const history = new MessageHistory();
   history.addDiscarded('overwritten');
   history.addDiscarded(' ');

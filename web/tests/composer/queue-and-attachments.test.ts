@@ -21,7 +21,7 @@ import { type ComposerStatusInput, composerStatus, isQueuePaused } from '../../s
 import { configChoices } from '../../src/composer/config-choices.ts';
 import { applyOrder, dropIndex, indexAfterDrop, moveItem } from '../../src/composer/queue-order.ts';
 
-test('an item moves to another place and no other order changes', () => {
+test('moving an item keeps the order of the others', () => {
   expect(moveItem(['a', 'b', 'c'], 0, 2)).toEqual(['b', 'c', 'a']);
   expect(moveItem(['a', 'b', 'c'], 2, 0)).toEqual(['c', 'a', 'b']);
   const same = ['a', 'b'];
@@ -36,12 +36,12 @@ test('an item moves to another place and no other order changes', () => {
   );
 });
 
-test('a wanted order may be older than the list', () => {
+test('an order may refer to removed items', () => {
   const items = ['a', 'b', 'c'].map((id) => ({ id }));
   expect(applyOrder(items, ['c', 'gone', 'a']).map(({ id }) => id)).toEqual(['c', 'a', 'b']);
 });
 
-test('a pointer means the row whose middle it has not passed', () => {
+test('the drop index is the row whose middle the pointer has not passed', () => {
   const rows = [0, 40, 80].map((top) => ({ top, height: 40 }));
   expect([-5, 19, 20, 59, 60, 100, 500].map((y) => dropIndex(y, rows))).toEqual([0, 0, 1, 1, 2, 3, 3]);
   expect([
@@ -56,7 +56,7 @@ test('a pointer means the row whose middle it has not passed', () => {
 const embedded: Attachment = { type: 'embeddedResource', label: 'a.png', data: 'QUJD', contentType: 'image/png' };
 const named: Attachment = { type: 'resource', label: 'a.png', uri: 'ahp-content:/1', contentType: 'image/png' };
 
-test('the page reads no file that no message could carry', () => {
+test('files beyond the message limit are not read', () => {
   expect(sizeProblem(MAX_FILE_BYTES, [])).toBeUndefined();
   expect(sizeProblem(MAX_FILE_BYTES + 1, [])).toContain('@');
   const large: AttachmentChip = { ...createChip(embedded, '1'), size: MAX_TOTAL_BYTES - 10 };
@@ -65,7 +65,7 @@ test('the page reads no file that no message could carry', () => {
   expect(sizeProblem(11, [{ ...large, attachment: named }])).toBeUndefined();
 });
 
-test('what was sent along with a draft is named from then on, where it still is', () => {
+test('stored attachments replace embedded ones in chips that still exist', () => {
   const told = [createChip(embedded, '1'), createChip(named, '2')];
   const now = [createChip(embedded, '3'), ...told];
   expect(replaceWithStored(now, told, [named, named]).map(({ attachment }) => attachment?.type)).toEqual([
@@ -75,7 +75,7 @@ test('what was sent along with a draft is named from then on, where it still is'
   ]);
 });
 
-test('what others attach gets chips, and known ones keep theirs', () => {
+test('remote attachments create chips, and known chips are kept', () => {
   const mine: AttachmentChip = { ...createChip(named, 'mine'), plan: { label: 'a.png', decision: 'send' } };
   const other: Attachment = { type: 'resource', label: 'b', uri: 'file:///b', sizeHint: 5 };
   const chips = reconcileChips([mine], [other, named, named], () => 'new');
@@ -87,13 +87,13 @@ test('what others attach gets chips, and known ones keep theirs', () => {
   expect(reconcileChips([mine], [], () => 'new')).toEqual([]);
 });
 
-test('a file whose name was taken out of the text is not meant any more', () => {
+test('a chip is removed when its mention is removed', () => {
   const chips = [createChip(named, '1', '@src/a.png'), createChip(embedded, '2')];
   expect(removeUnmentioned(chips, 'see @src/a.png')).toBe(chips);
   expect(removeUnmentioned(chips, 'see @src/a.pn').map(({ id }) => id)).toEqual(['2']);
 });
 
-test('the plan is noted on the chips that it is about, and what blocks is said first', () => {
+test('the plan is applied to its chips, and blocking problems come first', () => {
   const chips = ['1', '2', '3'].map((id) => createChip({ ...embedded, label: `${id}.png` }, id));
   const plan = {
     ok: false,
@@ -116,7 +116,7 @@ test('the plan is noted on the chips that it is about, and what blocks is said f
   expect(sendBlocker([...after, unread], undefined)).toMatch(/^3\.png .* And 1 other file cannot be sent\.$/);
 });
 
-test('a chip says what is known about its file', () => {
+test('a chip describes its file', () => {
   expect(chipDetails({ id: '1', label: 'a' })).toBe('reading…');
   expect(
     chipDetails({ ...createChip(embedded, '1'), plan: { label: 'a', decision: 'send', width: 4, height: 3 } }),
@@ -153,7 +153,7 @@ const agent: AgentInfo = {
   ],
 };
 
-test('one can choose what may be changed, among what the agent has now', () => {
+test('the pickers list mutable options of the current agent', () => {
   const choices = configChoices(config, agent);
   expect(choices.map(({ key, label }) => [key, label])).toEqual([
     ['model', 'Two'],
@@ -194,7 +194,7 @@ function statusInput(
   };
 }
 
-test('what Enter does depends on whether a turn runs, and the hint says it', () => {
+test('Enter sends or queues depending on the running turn, and the hint says which', () => {
   expect(composerStatus(statusInput({}))).toMatchObject({
     isRunning: false,
     sendMode: 'send',
@@ -215,7 +215,7 @@ test('what Enter does depends on whether a turn runs, and the hint says it', () 
   expect(composerStatus(statusInput({}, {}, { text: '!ls', commandPrefix: '!' })).hint).toContain('command');
 });
 
-test('nobody writes where nobody listens, and it says why', () => {
+test('a closed composer states the reason', () => {
   const origin = { kind: 'tool', chat: 'c', toolCallId: '1' } as const;
   expect(composerStatus(statusInput({ interactivity: 'read-only', origin })).closedReason).toContain('sub-agent');
   expect(composerStatus(statusInput({}, { status: 'gone', error: new Error('It was deleted.') })).closedReason).toBe(
@@ -224,14 +224,14 @@ test('nobody writes where nobody listens, and it says why', () => {
   expect(composerStatus(statusInput({})).closedReason).toBeUndefined();
 });
 
-test('while the host is away one can write on, and is told what becomes of it', () => {
+test('while disconnected the composer stays open and explains delivery', () => {
   expect(composerStatus(statusInput({}, { status: 'disconnected' }))).toMatchObject({ isDisconnected: true });
   expect(composerStatus(statusInput({ activeTurn }, { status: 'disconnected', pending: 1 })).hint).toContain(
     'what you sent',
   );
 });
 
-test('a queue waits for a person only if the host says so', () => {
+test('the queue is paused only when the host says so', () => {
   expect(isQueuePaused(session)).toBe(false);
   const paused = { ...session, _meta: { hostler: { queuePaused: true } } };
   expect(isQueuePaused(paused)).toBe(true);

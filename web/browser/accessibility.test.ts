@@ -82,9 +82,9 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
         await page.getByRole('dialog').getByRole('option').first().waitFor();
       },
     ],
-    ['search', '/search', (page) => page.getByRole('heading', { name: 'What one can write' }).waitFor()],
+    ['search', '/search', (page) => page.getByRole('heading', { name: 'Search syntax' }).waitFor()],
     ['found', '/search?q=lamp', (page) => page.locator('mark').first().waitFor()],
-    ['nothing found', '/search?q=zebra', (page) => page.getByText('Nothing was said about that.').waitFor()],
+    ['nothing found', '/search?q=zebra', (page) => page.getByText('No results.').waitFor()],
     ['Markdown', sessionPath(words), (page) => page.getByText('A quotation', { exact: true }).waitFor()],
     [
       'finished, with an open change',
@@ -123,7 +123,7 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
       sessionPath(finished),
       async (page) => {
         await page.getByRole('heading', { name: 'The lamp goes out too early' }).getByRole('button').click();
-        await page.getByRole('textbox', { name: 'Name of the session' }).waitFor();
+        await page.getByRole('textbox', { name: 'Session name' }).waitFor();
       },
     ],
     ['waiting', sessionPath(waiting), (page) => page.getByRole('button', { name: 'Allow once' }).first().waitFor()],
@@ -133,7 +133,7 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
     [
       'gone',
       sessionPath('claude:/00000000-0000-4000-8000-00000000dead'),
-      (page) => page.getByRole('heading', { name: 'This session is gone' }).waitFor(),
+      (page) => page.getByRole('heading', { name: 'This session no longer exists' }).waitFor(),
     ],
   ];
 }

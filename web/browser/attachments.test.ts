@@ -52,7 +52,7 @@ test(
     await sendButton(page).click();
     await page.getByText('I see it.', { exact: true }).waitFor();
     await expect.poll(() => chips(page).count()).toBe(0);
-    const picture = page.getByRole('button', { name: 'Picture shot.png' });
+    const picture = page.getByRole('button', { name: 'Image shot.png' });
     const width = () => picture.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth);
     await expect.poll(width).toBe(12);
     await picture.click();
@@ -94,7 +94,7 @@ test(
     // A message may be nothing but files.
     await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
     await sendButton(page).click();
-    await page.getByRole('button', { name: /^Picture/ }).waitFor();
+    await page.getByRole('button', { name: /^Image/ }).waitFor();
     await page.getByRole('article').getByText('two.txt').waitFor();
   }),
 );
@@ -122,7 +122,7 @@ test(
     await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
     await field(page).press('Enter');
     await page.getByText('You said: look at this wall').waitFor();
-    await page.getByRole('button', { name: 'Picture wall.png' }).waitFor();
+    await page.getByRole('button', { name: 'Image wall.png' }).waitFor();
   }),
 );
 
@@ -140,7 +140,7 @@ test(
     expect(await findViolations(page)).toEqual([]);
     await field(page).fill('from my pocket');
     await sendButton(page).click();
-    await page.getByRole('button', { name: 'Picture photo.png' }).waitFor();
+    await page.getByRole('button', { name: 'Image photo.png' }).waitFor();
   }),
 );
 

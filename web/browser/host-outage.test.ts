@@ -13,11 +13,11 @@ test(
     const { uri } = await (await harness.connectClient()).createAnsweredSession('before');
     const page = await harness.openPage(sessionPath(uri));
     await page.getByText('You said: before').waitFor();
-    const banner = page.getByRole('region', { name: 'Connection' }).getByText(/Trying/);
+    const banner = page.getByRole('region', { name: 'Connection' }).getByText(/Retrying|Connecting/);
     await expect.poll(() => banner.count()).toBe(0);
 
     await harness.host.stop('SIGKILL');
-    await page.getByRole('status').filter({ hasText: 'The host is away' }).waitFor();
+    await page.getByRole('status').filter({ hasText: 'Disconnected from the host' }).waitFor();
     // The seconds until it is tried again become fewer.
     const seconds: number[] = [];
     const isCountingDown = async () => {

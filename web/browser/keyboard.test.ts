@@ -61,7 +61,7 @@ test(
     const page = await harness.openPage('/');
     const views: readonly (readonly [string, string])[] = [
       ['/', '1 session waiting for you'],
-      ['/new', 'What shall'],
+      ['/new', 'What should'],
       ['/search?q=lamp', 'lighthouse ·'],
       [sessionPath(finished), 'Nothing else calls it.'],
       [sessionPath(waiting), 'Allow once'],
@@ -106,7 +106,7 @@ test(
     }
 
     await page.keyboard.press('r');
-    await page.getByRole('textbox', { name: 'Name of the session' }).waitFor();
+    await page.getByRole('textbox', { name: 'Session name' }).waitFor();
     await page.keyboard.type('Count the pears');
     await page.keyboard.press('Enter');
     const find = ({ items }: { items: readonly { resource: string; title: string; status: number }[] }) =>

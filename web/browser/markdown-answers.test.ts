@@ -86,7 +86,7 @@ test(
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
     await chat.send(scriptMessage('!error 400 This model is on holiday.'));
-    await page.getByText('The model’s provider did not take the request').waitFor();
+    await page.getByText('The model provider rejected the request').waitFor();
     await page
       .getByText(/This model is on holiday\..*\S+ \S+/)
       .first()
@@ -94,7 +94,7 @@ test(
     expect(await findViolations(page)).toEqual([]);
     // It fails again: what stopped it before stays readable, and it can be resumed once more.
     await page.getByRole('button', { name: 'Resume this turn' }).click();
-    await expect.poll(() => page.getByText('The model’s provider did not take the request').count()).toBe(2);
+    await expect.poll(() => page.getByText('The model provider rejected the request').count()).toBe(2);
     await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(1);
 
     // A new message is another way out.

@@ -65,7 +65,7 @@ test(
     // Whoever stops it stops it for all of them; the rest waits for a word.
     await phone.getByRole('button', { name: 'Stop', exact: true }).click();
     for (const page of pages) await page.getByText('The queue is paused.').waitFor();
-    await second.getByRole('button', { name: 'Go on' }).click();
+    await second.getByRole('button', { name: 'Resume' }).click();
     for (const page of pages) await page.getByText('You said: from the first').waitFor();
   }),
 );

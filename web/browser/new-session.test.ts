@@ -32,7 +32,7 @@ test(
     await keys.press('Tab');
     await keys.press('Enter');
     const picker = page.getByRole('dialog', { name: 'Choose a folder' });
-    const path = picker.getByRole('combobox', { name: 'Path of the folder' });
+    const path = picker.getByRole('combobox', { name: 'Folder path' });
     await expect.poll(() => path.evaluate((field) => field === document.activeElement)).toBe(true);
     await keys.type('orc');
     await picker.getByRole('option', { name: 'lighthouse' }).waitFor({ state: 'hidden' });

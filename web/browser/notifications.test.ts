@@ -98,7 +98,7 @@ test(
     expect(await icon()).not.toBe(before);
     await expect
       .poll(() => recordedNotifications(page))
-      .toEqual([{ title: 'May I write?', body: 'Waits for you.', isClosed: false }]);
+      .toEqual([{ title: 'May I write?', body: 'Waiting for you.', isClosed: false }]);
 
     await page.evaluate(() => (window as unknown as { told: RecordedNotification[] }).told[0]?.click());
     const yes = page.getByRole('button', { name: /^(Yes|Allow)/ }).first();
@@ -121,7 +121,7 @@ test(
     const page = await openWithNotifications(harness, '/new');
     const { chat } = await createWaitingSession(client, 'May I, too?');
     await expect.poll(() => page.title()).toBe('(1) New session · Hostler');
-    await expect.poll(() => recordedNotifications(page)).toMatchObject([{ body: 'Waits for you.', isClosed: false }]);
+    await expect.poll(() => recordedNotifications(page)).toMatchObject([{ body: 'Waiting for you.', isClosed: false }]);
     const { state } = await until(
       chat.view,
       ({ state }) => state?.activeTurn?.responseParts.at(-1)?.kind === 'toolCall',
@@ -133,8 +133,8 @@ test(
     await expect
       .poll(() => recordedNotifications(page))
       .toEqual([
-        { title: 'May I, too?', body: 'Waits for you.', isClosed: true },
-        { title: 'May I, too?', body: 'Is done.', isClosed: false },
+        { title: 'May I, too?', body: 'Waiting for you.', isClosed: true },
+        { title: 'May I, too?', body: 'Finished.', isClosed: false },
       ]);
   }),
 );
@@ -172,7 +172,7 @@ test(
     const page = await harness.openPage('/', context);
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Settings' }).click();
-    await page.getByText('This browser lets no page notify you').waitFor();
+    await page.getByText('This browser does not support notifications').waitFor();
     await expect.poll(() => page.getByRole('switch', { name: 'Notifications' }).isDisabled()).toBe(true);
   }),
 );
@@ -196,7 +196,7 @@ test(
       .toContain('Seen nowhere');
     expect(
       (await recordedNotifications(page)).filter(
-        ({ title, body }) => title === 'Seen elsewhere' && body === 'Is done.',
+        ({ title, body }) => title === 'Seen elsewhere' && body === 'Finished.',
       ),
     ).toEqual([]);
   }),

@@ -53,7 +53,7 @@ test(
     await expectQueue(page, 'first', 'second', 'third', 'fourth');
     expect(await findViolations(page)).toEqual([]);
 
-    await queue(page).getByRole('button', { name: 'Change: second' }).click();
+    await queue(page).getByRole('button', { name: 'Edit: second' }).click();
     await queue(page).getByRole('textbox', { name: 'Queued message' }).fill('second, mended');
     await queue(page).getByRole('button', { name: 'Save' }).click();
     await expectQueue(page, 'first', 'second, mended', 'third', 'fourth');
@@ -101,17 +101,17 @@ test(
     const { page, chat, open } = await startBusyTurn(harness);
     await field(page).fill('turn left');
     await field(page).press('Control+Enter');
-    const steering = page.getByRole('region', { name: 'On its way into this turn' });
+    const steering = page.getByRole('region', { name: 'Sending to the running turn' });
     await steering.getByText('turn left').waitFor();
     expect(await findViolations(page)).toEqual([]);
     // They can be taken back until the agent has heard them.
-    await steering.getByRole('button', { name: 'Take back' }).click();
+    await steering.getByRole('button', { name: 'Withdraw' }).click();
     await steering.waitFor({ state: 'hidden' });
     await expect.poll(() => field(page).inputValue()).toBe('turn left');
 
-    await page.getByRole('button', { name: 'Other ways to send' }).click();
+    await page.getByRole('button', { name: 'More ways to send' }).click();
     await page.getByRole('menuitem', { name: /^Queue/ }).click();
-    await queue(page).getByRole('button', { name: 'Send into this turn: turn left' }).click();
+    await queue(page).getByRole('button', { name: 'Send to the running turn: turn left' }).click();
     await steering.getByText('turn left').waitFor();
     await expect.poll(() => queue(page).count()).toBe(0);
     await until(chat.view, ({ state }) => state?.steeringMessage?.message.text === 'turn left');
@@ -145,12 +145,12 @@ test(
     await field(page).press('Enter');
     await expectQueue(page, 'and then');
     await field(page).press('Escape');
-    await page.getByText('Press Escape once more to stop the turn.').waitFor();
+    await page.getByText('Press Escape again to stop the turn.').waitFor();
     await field(page).press('Escape');
     await expect.poll(() => page.getByText('Stopped', { exact: true }).count()).toBe(2);
     await page.getByText('The queue is paused.').waitFor();
     expect(await findViolations(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByText('You said: and then').waitFor();
   }),
 );

@@ -24,7 +24,7 @@ test(
     await page.getByRole('status').filter({ hasText: /host/i }).first().waitFor();
     await harness.start();
 
-    await page.getByText('The host ended in the middle of this turn').waitFor();
+    await page.getByText('The host stopped during this turn').waitFor();
     await card.waitFor({ state: 'hidden' });
     await page.getByText('I begin.', { exact: true }).waitFor();
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('unsent words');
@@ -46,7 +46,7 @@ test(
     const page = await harness.openPage(sessionPath(uri));
     await page.getByText('You said: before').waitFor();
     await harness.host.stop();
-    await page.getByText('The host is away: you can write on', { exact: false }).waitFor();
+    await page.getByText('Reconnecting… Messages are sent', { exact: false }).waitFor();
     const field = page.getByRole('textbox', { name: 'Message' });
     for (const words of ['first words', 'second words']) {
       await field.fill(words);
@@ -54,7 +54,7 @@ test(
       await expect.poll(() => field.inputValue()).toBe('');
     }
     await field.fill('not yet sent');
-    await page.getByText('what you sent will be delivered when it is back').waitFor();
+    await page.getByText('Your message is sent when the host is back').waitFor();
     await harness.start();
     await page.getByText('You said: second words').waitFor();
     const answers = await page.getByText(/You said: (before|first words|second words)$/).allTextContents();

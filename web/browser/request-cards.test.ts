@@ -61,7 +61,7 @@ test(
       const top = scroller.querySelector('[role="group"][aria-labelledby]')?.getBoundingClientRect().top ?? 0;
       scroller.scrollTop -= scroller.getBoundingClientRect().bottom - top + 4;
     });
-    await page.getByRole('region', { name: 'What waits for you' }).waitFor();
+    await page.getByRole('region', { name: 'Pending requests' }).waitFor();
     const typed = async (text: string) => {
       await until(chat.view, ({ state }) => (state?.draft?.text ?? '') === text);
       expect(waits(chat)).toBe(true);
@@ -71,7 +71,7 @@ test(
     // What the page had said before its draft, the host has heard.
     await typed('10y');
     await card(page).getByRole('button', { name: 'Allow once' }).scrollIntoViewIfNeeded();
-    await page.getByRole('region', { name: 'What waits for you' }).waitFor({ state: 'hidden' });
+    await page.getByRole('region', { name: 'Pending requests' }).waitFor({ state: 'hidden' });
     await page.getByRole('region', { name: 'Conversation' }).focus();
     await page.keyboard.type('yes, 1');
     await typed('10yyes, 1');
@@ -92,7 +92,7 @@ test(
     await until(chat.view, () => waits(chat));
     const page = await harness.openPage(sessionPath(uri));
     await card(page).waitFor();
-    const show = page.getByRole('region', { name: 'What waits for you' }).getByRole('button', { name: 'Show' });
+    const show = page.getByRole('region', { name: 'Pending requests' }).getByRole('button', { name: 'Show' });
     const scroller = page.getByRole('region', { name: 'Conversation' });
     const go = async (by: number) => {
       await scroller.hover();

@@ -125,7 +125,7 @@ test(
     expect(new URL(page.url()).pathname).toBe(sessionPath(failed));
 
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('no such thing');
-    await sessionsPane(page).getByText('No session has this').waitFor();
+    await sessionsPane(page).getByText('No sessions match').waitFor();
     await sessionsPane(page).getByRole('button', { name: 'Clear' }).click();
     await line(page, 'The lamp goes out too early').waitFor();
   }),
@@ -172,13 +172,13 @@ test(
     const page = await harness.openPage('/');
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('"question 3"');
     await page.getByRole('button', { name: /^Search all messages/ }).click();
-    await page.getByText('Nothing was said about that').waitFor();
-    await page.getByRole('checkbox', { name: /^Also in conversations from elsewhere/ }).check();
+    await page.getByText('No results').waitFor();
+    await page.getByRole('checkbox', { name: /^Include external sessions/ }).check();
     const found = page.getByRole('article').filter({ hasText: 'question 3' });
-    await found.getByText('not in the list').waitFor();
+    await found.getByText('not listed').waitFor();
     await configureHost(client.host, { showExternalSessions: 'all' });
     await page.getByRole('checkbox').waitFor({ state: 'detached' });
-    await found.getByText('not in the list').waitFor({ state: 'detached' });
+    await found.getByText('not listed').waitFor({ state: 'detached' });
     await found.waitFor();
   }),
 );
@@ -190,7 +190,7 @@ test(
     await session.rename('Something old');
     const page = await harness.openPage('/');
     await choose(page, 'Something old', 'Rename');
-    await page.getByRole('textbox', { name: 'Name of the session' }).fill('Something new');
+    await page.getByRole('textbox', { name: 'Session name' }).fill('Something new');
     await page.keyboard.press('Enter');
     await line(page, 'Something new').waitFor();
     await listed(client, uri, ({ title }) => title === 'Something new');
@@ -206,13 +206,13 @@ test(
     await page.getByRole('menuitem', { name: 'Show archived sessions' }).click();
     await choose(page, 'Something borrowed', 'Unarchive');
     await listed(client, uri, ({ status }) => !hasFlag(status, StatusFlag.isArchived));
-    await page.getByRole('button', { name: 'Back to all' }).click();
+    await page.getByRole('button', { name: 'All sessions' }).click();
 
     await line(page, 'Something borrowed').getByRole('link').click();
     await page.getByText('You said: something old').waitFor();
     await choose(page, 'Something borrowed', 'Delete');
     const question = page.getByRole('dialog', { name: 'Delete this session?' });
-    await question.getByRole('button', { name: 'Keep it' }).click();
+    await question.getByRole('button', { name: 'Keep session' }).click();
     await question.waitFor({ state: 'hidden' });
     await expect.poll(() => line(page, 'Something borrowed').count()).toBe(1);
 

@@ -334,7 +334,7 @@ test(
     await dialog.getByRole('img', { name: 'QR code of the link' }).waitFor();
     const link = await dialog.getByRole('textbox', { name: 'Link' }).inputValue();
     expect(link.startsWith(`${harness.origin}${sessionPath(uri)}#link=`)).toBe(true);
-    await dialog.getByRole('button', { name: 'Another link' }).click();
+    await dialog.getByRole('button', { name: 'New link' }).click();
     const next = dialog.getByRole('textbox', { name: 'Link' });
     await expect.poll(() => next.inputValue()).not.toBe(link);
 
@@ -349,7 +349,7 @@ test(
     // Whoever made it sees who came, and can send them away again.
     await dialog.getByRole('button', { name: 'Done' }).click();
     await page.keyboard.press('Control+,');
-    await page.getByText(/\(this one\)/).waitFor();
+    await page.getByText(/\(this browser\)/).waitFor();
     await page.getByRole('button', { name: /^Sign out (?!here|everywhere)/ }).click();
     await phone.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
   }),

@@ -29,14 +29,14 @@ test(
       ),
     );
     // What it asks waits here, too, where somebody looks.
-    const strip = page.getByRole('region', { name: 'What waits for you' });
+    const strip = page.getByRole('region', { name: 'Pending requests' });
     await strip.getByText(/in look for birds/).waitFor();
     expect(await findViolations(page)).toEqual([]);
     await strip.getByRole('button', { name: 'Show' }).click();
     await page.getByRole('group', { name: 'A sub-agent wants to use Bash' }).waitFor();
     await expect.poll(() => page.getByRole('button', { name: 'Jump to latest' }).count()).toBe(0);
     expect(page.url()).toContain('subagent');
-    await page.getByText('it can be read, and what it asks can be answered').waitFor();
+    await page.getByText('You can read it and answer its requests').waitFor();
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Allow once' }).click();
     await page.getByText('I found a wren.', { exact: true }).waitFor();

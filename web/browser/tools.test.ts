@@ -97,14 +97,14 @@ test(
     const first = page.getByRole('button', { name: /touch \S*one.*denied/ });
     await first.waitFor();
 
-    await card(page, 'Bash').getByRole('button', { name: 'Deny with words…' }).click();
+    await card(page, 'Bash').getByRole('button', { name: 'Deny with a message…' }).click();
     const words = page.getByRole('textbox', { name: 'What should the agent do instead?' });
     // Words are not lost by going back.
     await words.fill('Use a broom');
     await words.press('Escape');
-    await card(page, 'Bash').getByRole('button', { name: 'Deny with words…' }).click();
+    await card(page, 'Bash').getByRole('button', { name: 'Deny with a message…' }).click();
     await expect.poll(() => words.inputValue()).toBe('Use a broom');
-    await page.getByRole('button', { name: 'Deny and tell' }).click();
+    await page.getByRole('button', { name: 'Deny and send' }).click();
     await page.getByText('Second.', { exact: true }).waitFor();
     const second = page.getByRole('button', { name: /touch \S*two.*denied/ });
     await second.click();
@@ -129,7 +129,7 @@ test(
     await expect.poll(() => field.inputValue()).toBe(command);
     await field.fill(' ');
     await page.getByRole('button', { name: 'Allow with this input' }).click();
-    await page.getByText('There is no command.').waitFor();
+    await page.getByText('Enter a command.').waitFor();
     await field.fill(`touch ${file('as-edited')}`);
     await field.press('Control+Enter');
     await page.getByText('Made.', { exact: true }).waitFor();
@@ -141,10 +141,10 @@ test(
     const write = { file_path: file('note.txt'), content: 'as asked' };
     await chat.send(scriptMessage(scriptToolCall('Write', write), scriptText('Noted.')));
     await card(page, 'Write').getByRole('button', { name: 'Edit input' }).click();
-    const json = page.getByRole('textbox', { name: 'Input, as JSON' });
+    const json = page.getByRole('textbox', { name: 'Input (JSON)' });
     await json.fill('{ "content": ');
     await json.press('Control+Enter');
-    await page.getByText('This is not JSON').waitFor();
+    await page.getByText('Invalid JSON').waitFor();
     await json.fill(JSON.stringify({ ...write, content: 'as edited' }));
     await json.press('Control+Enter');
     await page.getByText('Noted.', { exact: true }).waitFor();
@@ -168,7 +168,7 @@ test(
     // The one with words says what it is for when somebody points to it.
     for (const label of plain.filter((label) => !/say/.test(label)))
       expect(shown.some((text) => text.includes(label))).toBe(true);
-    expect(shown.some((text) => text.startsWith('Deny with words…'))).toBe(true);
+    expect(shown.some((text) => text.startsWith('Deny with a message…'))).toBe(true);
 
     // Once for the session is enough for the second call.
     await card(page, 'Bash')

@@ -63,7 +63,7 @@ test(
     // What was trusted is not what there is now.
     addConfiguration(directory, { APP_MODE: 'two' });
     await chat.send(scriptMessage(scriptText('Again.')));
-    await card.getByText(/has changed since you trusted it/).waitFor();
+    await card.getByText(/changed since you trusted it/).waitFor();
     await badgeOf(page);
     await card.getByRole('button', { name: /^Do not trust/ }).click();
     await until(chat.view, hasEndedTurns(2));
@@ -126,7 +126,7 @@ test(
     await page.getByRole('menuitem', { name: 'Settings' }).click();
     const dialog = page.getByRole('dialog', { name: 'Settings' });
     const entry = dialog.getByRole('listitem').filter({ hasText: directory });
-    await entry.getByText('Trusted with its subfolders').waitFor();
+    await entry.getByText('Trusted with subfolders').waitFor();
     expect(await findViolations(page)).toEqual([]);
     await entry.getByRole('button', { name: `Remove ${directory}` }).click();
     await entry.waitFor({ state: 'detached' });

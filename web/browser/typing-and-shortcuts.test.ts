@@ -248,7 +248,7 @@ test(
     }
     expect(opened.chat.view.value.state?.activeTurn).toBeDefined();
     await page.keyboard.press('Escape');
-    await page.getByText('Press Escape once more').waitFor();
+    await page.getByText('Press Escape again').waitFor();
     await page.keyboard.press('Escape');
     await until(opened.chat.view, ({ state }) => state?.activeTurn === undefined);
     expect(new URL(page.url()).pathname).toBe(sessionPath(opened.uri));

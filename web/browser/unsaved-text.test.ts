@@ -18,9 +18,9 @@ test(
     await page.getByText('You said: before').waitFor();
     await page.getByRole('textbox', { name: 'Message' }).fill('a long thought');
     await session.dispose();
-    await page.getByRole('heading', { name: 'This session is gone' }).waitFor();
+    await page.getByRole('heading', { name: 'This session no longer exists' }).waitFor();
     await expect.poll(() => page.getByText('You said: before').count()).toBe(0);
-    await page.getByRole('button', { name: 'Copy what you wrote' }).click();
+    await page.getByRole('button', { name: 'Copy your text' }).click();
     await page.getByText('Copied.').waitFor();
     expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('a long thought');
   }),
@@ -61,7 +61,7 @@ test(
     const page = await harness.openPage('/', context);
     await sessionsPane(page).getByRole('listitem').filter({ hasText: 'The oldest needle' }).waitFor();
     await page.getByLabel('Find a session').fill('no such straw');
-    await page.getByText('No session has this in its name or folder.').waitFor();
+    await page.getByText('No sessions match.').waitFor();
   }),
 );
 
@@ -85,7 +85,7 @@ test(
     expect(asked).toEqual([]);
 
     await harness.host.stop('SIGKILL');
-    await page.getByRole('status').filter({ hasText: 'The host is away' }).first().waitFor();
+    await page.getByRole('status').filter({ hasText: 'Disconnected from the host' }).first().waitFor();
     await field.click();
     await page.keyboard.type(', but not this');
     const closed = page.waitForEvent('close');
@@ -106,7 +106,7 @@ test(
     );
     const page = await harness.openPage(sessionPath(uri));
     const card = page.getByRole('group', { name: 'Allow Bash?' });
-    await card.getByRole('button', { name: 'Deny with words' }).click();
+    await card.getByRole('button', { name: 'Deny with a message' }).click();
     await page.keyboard.type('my secret reason');
     await page.evaluate(() => Object.assign(window, { sameDocument: true }));
 
@@ -115,7 +115,7 @@ test(
     await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
     await page.getByRole('textbox', { name: 'Link' }).fill(await harness.createSignInCode());
     await page.keyboard.press('Enter');
-    await card.getByRole('button', { name: 'Deny with words' }).click();
+    await card.getByRole('button', { name: 'Deny with a message' }).click();
     const field = card.getByRole('textbox', { name: 'What should the agent do instead?' });
     expect(await field.inputValue()).toBe('');
     expect(await page.evaluate(() => 'sameDocument' in window), 'the page was not loaded anew').toBe(true);

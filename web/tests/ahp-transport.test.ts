@@ -102,7 +102,7 @@ describe('connecting', () => {
     const connection = await begin({ requestTimeoutMs: 5_000 });
     await connection.expect('initialize');
     environment.advance(5_000);
-    expect(await phase('waiting')).toMatchObject({ reason: 'The host did not answer initialize within 5 seconds.' });
+    expect(await phase('waiting')).toMatchObject({ reason: 'The host did not respond to initialize within 5 seconds. Try again.' });
     await connection.closed;
   });
 });
@@ -117,7 +117,7 @@ describe('messages', () => {
   ])('a frame that is %s closes the connection, and the client reconnects', async (_what, frame) => {
     const connection = await connectClient();
     connection.sendRaw(frame);
-    expect(await phase('waiting')).toMatchObject({ reason: 'The host sent something that is no message.' });
+    expect(await phase('waiting')).toMatchObject({ reason: 'The host sent an invalid message.' });
     expect(await connection.closed).toBe(4002);
     environment.nextTimer();
     await (await server.connections.next()).expect('reconnect');
@@ -182,7 +182,7 @@ describe('messages', () => {
     expect(await ask(2, 'resourceList')).toEqual({ code: -32009, message: 'That is private.' });
     expect(await ask(3, 'resourceWrite')).toEqual({
       code: -32601,
-      message: 'This client does not offer resourceWrite.',
+      message: 'Unknown method: resourceWrite.',
     });
   });
 });
@@ -217,7 +217,7 @@ describe('keepalive', () => {
     environment.advance(15_000);
     await connection.expect('ping');
     environment.advance(10_000);
-    expect(await phase('waiting')).toMatchObject({ reason: 'The host does not answer.' });
+    expect(await phase('waiting')).toMatchObject({ reason: 'The host is not responding.' });
     expect(await connection.closed).toBe(4003);
   });
 
@@ -411,7 +411,7 @@ describe('a failed subscription', () => {
       environment.advance(5_000);
       const view = await until(session.view, ({ error }) => error !== undefined);
       expect(view).toMatchObject({ status: 'loading', pending: 1 });
-      expect(view.error?.message).toBe('The host did not answer subscribe within 5 seconds.');
+      expect(view.error?.message).toBe('The host did not respond to subscribe within 5 seconds. Try again.');
       await settled();
       environment.advance(wait - 1);
       expect(connection.frames.count).toBe(0);

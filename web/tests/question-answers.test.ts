@@ -51,7 +51,7 @@ describe('an answer', () => {
     for (const question of [one, many, words, whole]) {
       expect(entryToAnswer(question, EMPTY_ENTRY, 'draft')).toBeUndefined();
       expect(validateEntry(question, EMPTY_ENTRY)).toBeUndefined();
-      expect(validateEntry({ ...question, required: true }, EMPTY_ENTRY)).toBe('This has to be answered.');
+      expect(validateEntry({ ...question, required: true }, EMPTY_ENTRY)).toBe('An answer is required.');
     }
   });
 
@@ -65,22 +65,22 @@ describe('an answer', () => {
 
   test('is validated', () => {
     const cases: [Question, string, string | undefined][] = [
-      [{ ...words, min: 3 }, 'ab', 'At least 3 characters.'],
-      [{ ...words, max: 1 }, 'ab', 'At most 1 character.'],
+      [{ ...words, min: 3 }, 'ab', 'Enter at least 3 characters.'],
+      [{ ...words, max: 1 }, 'ab', 'Enter at most 1 character.'],
       [{ ...words, max: 1 }, '🐎', undefined],
-      [{ ...words, format: 'email' }, 'ada', 'This is not an e-mail address.'],
+      [{ ...words, format: 'email' }, 'ada', 'Enter a valid email address.'],
       [{ ...words, format: 'email' }, 'ada@example.com', undefined],
-      [{ ...words, format: 'uri' }, 'example', 'This is not an address that begins with https:// or the like.'],
-      [{ ...words, format: 'date' }, '2026-13-01', 'This is not a date.'],
+      [{ ...words, format: 'uri' }, 'example', 'Enter a full URL, such as https://example.com.'],
+      [{ ...words, format: 'date' }, '2026-13-01', 'Enter a valid date.'],
       [{ ...words, format: 'date-time' }, '2026-01-01T10:00', undefined],
       [{ ...words, format: 'brand-new' }, 'anything', undefined],
-      [whole, '2.5', 'This is not a whole number.'],
-      [whole, 'two', 'This is not a whole number.'],
-      [whole, '0', 'At least 1.'],
-      [whole, '10', 'At most 9.'],
+      [whole, '2.5', 'Enter a whole number.'],
+      [whole, 'two', 'Enter a whole number.'],
+      [whole, '0', 'Enter at least 1.'],
+      [whole, '10', 'Enter at most 9.'],
       [whole, '9', undefined],
       [{ ...whole, kind: 'number' }, '2,5', undefined],
-      [{ ...whole, kind: 'number' }, 'x', 'This is not a number.'],
+      [{ ...whole, kind: 'number' }, 'x', 'Enter a number.'],
     ];
     for (const [question, text, expected] of cases) expect(validateEntry(question, typed(text)), text).toBe(expected);
     expect(validateEntry(many, { selectedIds: ['a', 'b'], text: 'c' })).toBe('Choose at most 2.');
@@ -101,7 +101,7 @@ describe('an answer', () => {
   test('that was skipped is empty until it changes', () => {
     const skipped: QuestionEntry = { ...EMPTY_ENTRY, isSkipped: true };
     expect(validateEntry(one, skipped)).toBeUndefined();
-    expect(validateEntry({ ...one, required: true }, skipped)).toBe('This has to be answered.');
+    expect(validateEntry({ ...one, required: true }, skipped)).toBe('An answer is required.');
     expect(toggleOption(one, skipped, 'b')).toEqual({ selectedIds: ['b'], text: '' });
   });
 
@@ -171,7 +171,7 @@ describe('confirmation options', () => {
 
   test('require a JSON object as edited input', () => {
     expect(validateJsonObject('{"a":1}')).toBeUndefined();
-    expect(validateJsonObject('[1]')).toBe('The input has to be a JSON object.');
-    expect(validateJsonObject('{')).toMatch(/^This is not JSON: /);
+    expect(validateJsonObject('[1]')).toBe('The input must be a JSON object.');
+    expect(validateJsonObject('{')).toMatch(/^Invalid JSON: /);
   });
 });

@@ -59,13 +59,13 @@ test('a short outage shows no notice, and a longer one says what happens next', 
   expect(connectionNotice({ phase: 'ready' }, 0, 60_000)).toBeUndefined();
   expect(connectionNotice(waiting, 5_000, 7_100)).toEqual({
     kind: 'disconnected',
-    text: 'The host is away.',
-    hint: 'Trying again in 3 s.',
+    text: 'Disconnected from the host.',
+    hint: 'Retrying in 3 s.',
   });
   expect(connectionNotice({ phase: 'connecting', failures: 9 }, 0, 3_725_000)).toEqual({
     kind: 'disconnected',
-    text: 'The host is away for 1 h 2 min.',
-    hint: 'Trying now…',
+    text: 'Disconnected from the host for 1 h 2 min.',
+    hint: 'Connecting…',
   });
   expect(connectionNotice({ ...waiting, offline: true }, 0, 9_900)?.kind).toBe('offline');
   expect(connectionNotice({ phase: 'refused', reason: 'It speaks 2.0.' }, 0, 1)?.hint).toContain('It speaks 2.0.');

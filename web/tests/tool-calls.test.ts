@@ -91,10 +91,10 @@ test('a command is edited as text, and other input as JSON', () => {
   const command = createEditableInput('{"command":"ls","timeout":5}');
   expect([command.label, command.text]).toEqual(['Command', 'ls']);
   expect(JSON.parse(command.toJson('ls -l'))).toEqual({ command: 'ls -l', timeout: 5 });
-  expect(command.validate(' ')).toBe('There is no command.');
+  expect(command.validate(' ')).toBe('Enter a command.');
   const other = createEditableInput('{"path":"a"}');
   expect(other.text).toBe('{\n  "path": "a"\n}');
-  expect(other.validate('[]')).toBe('The input has to be a JSON object.');
+  expect(other.validate('[]')).toBe('The input must be a JSON object.');
   expect(other.toJson('{"path":"b"}')).toBe('{"path":"b"}');
 });
 
@@ -107,7 +107,7 @@ test('contents are text when they decode as text, regardless of their type', () 
   expect(decodeEmbedded('aGk=', 'text/plain')).toEqual({ kind: 'text', text: 'hi' });
   expect(decodeEmbedded('!', 'image/png')).toEqual({
     kind: 'text',
-    text: 'These contents (image/png) cannot be read.',
+    text: 'Could not decode the contents (image/png).',
   });
 });
 

@@ -245,7 +245,7 @@ export class Client {
     });
     // Whoever does not wait for the answer is told by `onRejected`.
     answer.catch(() => undefined);
-    if (channel.isGone) channel.markGone('This is not there any more.');
+    if (channel.isGone) channel.markGone('This channel no longer exists.');
     else this.#sendPending();
     return answer;
   }
@@ -333,7 +333,7 @@ export class Client {
       const missing = new Set(result.missing);
       for (const uri of subscriptions) {
         const channel = this.#channels.get(uri);
-        if (missing.has(uri)) channel?.markGone('The host does not have this any more.');
+        if (missing.has(uri)) channel?.markGone('The host no longer has this channel.');
         else channel?.markLive();
       }
       for (const envelope of result.actions) this.#onEnvelope(envelope);
@@ -342,7 +342,7 @@ export class Client {
     }
     const found = new Set(result.snapshots.map((snapshot) => snapshot.resource));
     for (const uri of subscriptions) {
-      if (!found.has(uri)) this.#channels.get(uri)?.markGone('The host does not have this any more.');
+      if (!found.has(uri)) this.#channels.get(uri)?.markGone('The host no longer has this channel.');
     }
     this.#applySnapshots(result.snapshots);
     this.#reconnectOutcome = 'snapshots';
@@ -365,7 +365,7 @@ export class Client {
     channel.subscribingOn = rpc;
     const params = { channel: channel.uri, ...(channel.viewOptions && { view: channel.viewOptions }) };
     const receive = ({ snapshot }: CommandResult<'subscribe'>) => {
-      if (!snapshot) throw new RpcError(ErrorCode.internal, 'The host sent no state.');
+      if (!snapshot) throw new RpcError(ErrorCode.internal, 'The host sent no snapshot.');
       channel.applySnapshot(snapshot.state, snapshot.fromSeq);
       this.#sendPending();
     };
@@ -408,7 +408,8 @@ export class Client {
   }
 
   #onEnvelope(envelope: Envelope): void {
-    if (!Number.isSafeInteger(envelope?.serverSeq)) throw new TypeError('The host sent an envelope without a number.');
+    if (!Number.isSafeInteger(envelope?.serverSeq))
+      throw new TypeError('The host sent an envelope without a sequence number.');
     this.#lastServerSeq = Math.max(this.#lastServerSeq, envelope.serverSeq);
     const channel = this.#channels.get(envelope.channel);
     if (!channel) return;
@@ -448,7 +449,7 @@ export class Client {
         settle();
       };
       const abort = () => done(() => reject(signal?.reason));
-      const timeOut = () => done(() => reject(new DisconnectedError('There is no connection to the host.')));
+      const timeOut = () => done(() => reject(new DisconnectedError('Not connected to the host.')));
       const stopTimer = this.environment.after(timeoutMs, timeOut);
       signal?.addEventListener('abort', abort);
       const stopListening = this.connection.subscribe((state) => {

@@ -188,5 +188,5 @@ export class Connection {
 }
 
 function describeError(error: unknown): string {
-  return error instanceof Error ? error.message : 'The connection could not be made.';
+  return error instanceof Error ? error.message : 'Could not connect to the host.';
 }

@@ -20,7 +20,7 @@ export class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
 
   constructor(method: string, milliseconds: number) {
-    super(`The host did not answer ${method} within ${milliseconds / 1000} seconds.`);
+    super(`The host did not respond to ${method} within ${milliseconds / 1000} seconds. Try again.`);
   }
 }
 
@@ -47,7 +47,7 @@ export class UnconfirmedError extends Error {
   override readonly name = 'LostError';
 
   constructor() {
-    super('The host no longer knows this client, and whether it took this is not known; look before trying again.');
+    super('The host restarted and may or may not have applied this action. Check before you try again.');
   }
 }
 

@@ -1,7 +1,7 @@
 /** A client of the Agent Host Protocol, without dependencies. */
 
 export { type Backoff, backoffDelay, DEFAULT_BACKOFF } from './backoff.ts';
-export type { ChannelView as View, ViewOptions as Extent } from './channel.ts';
+export type { ChannelView, ViewOptions } from './channel.ts';
 export {
   type ChannelHandle,
   Client,
@@ -9,7 +9,7 @@ export {
   type ReconnectOutcome,
   type RequestOptions,
 } from './client.ts';
-export type { ConnectionState as LinkState } from './connection.ts';
+export type { ConnectionState } from './connection.ts';
 export { browserEnvironment, type Environment, newId, type Socket } from './environment.ts';
 export * from './errors.ts';
 export type { Readable } from './observable.ts';

@@ -55,14 +55,14 @@ export class RpcConnection {
     this.#handlers = handlers;
     this.lastReceivedAt = environment.now();
     socket.onmessage = (event) => this.#onMessage(event.data);
-    socket.onclose = (event) => this.#onClosed(event.reason || 'The connection to the host ended.');
+    socket.onclose = (event) => this.#onClosed(event.reason || 'The connection to the host closed.');
     // A close follows, and says as much as a page may know.
     socket.onerror = () => undefined;
   }
 
   request<R, T = R>(method: string, params: object, options: RpcRequestOptions<R, T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (this.#closed) return reject(new DisconnectedError('There is no connection to the host.'));
+      if (this.#closed) return reject(new DisconnectedError('Not connected to the host.'));
       if (options.signal?.aborted) return reject(options.signal.reason);
       const id = this.#nextId++;
       const settle = () => {
@@ -103,7 +103,7 @@ export class RpcConnection {
 
   /** Gives the connection up since nothing is heard. */
   closeUnresponsive(): void {
-    this.close(CLOSE_UNRESPONSIVE, 'The host does not answer.');
+    this.close(CLOSE_UNRESPONSIVE, 'The host is not responding.');
   }
 
   #send(message: object): void {
@@ -115,7 +115,7 @@ export class RpcConnection {
     if (this.#closed) return;
     this.lastReceivedAt = this.#environment.now();
     const message = typeof data === 'string' ? parseMessage(data) : undefined;
-    if (!message) return this.close(CLOSE_MALFORMED, 'The host sent something that is no message.');
+    if (!message) return this.close(CLOSE_MALFORMED, 'The host sent an invalid message.');
     const { id, method, params, result, error } = message;
     if (typeof method === 'string') {
       if (id === undefined || id === null) this.#onNotification(method, params);
@@ -132,7 +132,7 @@ export class RpcConnection {
     try {
       this.#handlers.onNotification(method, params);
     } catch {
-      this.close(CLOSE_MALFORMED, 'The host sent something that is no message.');
+      this.close(CLOSE_MALFORMED, 'The host sent an invalid message.');
     }
   }
 
@@ -143,12 +143,14 @@ export class RpcConnection {
 
   async #runHandler(method: string, params: unknown): Promise<object> {
     const handler = this.#handlers.findHandler(method);
-    if (!handler) return { error: { code: ErrorCode.unknownMethod, message: `This client does not offer ${method}.` } };
+    if (!handler) return { error: { code: ErrorCode.unknownMethod, message: `Unknown method: ${method}.` } };
     try {
       return { result: (await handler((params ?? {}) as Record<string, unknown>)) ?? null };
     } catch (error) {
       const code = error instanceof RpcError ? error.code : ErrorCode.internal;
-      return { error: { code, message: error instanceof Error ? error.message : 'The client failed.' } };
+      return {
+        error: { code, message: error instanceof Error ? error.message : 'The client failed to handle the request.' },
+      };
     }
   }
 
@@ -173,5 +175,5 @@ function parseMessage(text: string): Record<string, unknown> | undefined {
 function toRpcError(error: unknown): RpcError {
   const { code, message, data } = error as { code?: unknown; message?: unknown; data?: unknown };
   const number = typeof code === 'number' ? code : ErrorCode.internal;
-  return new RpcError(number, typeof message === 'string' ? message : 'The host failed.', data);
+  return new RpcError(number, typeof message === 'string' ? message : 'The host reported an unknown error.', data);
 }

@@ -10,6 +10,7 @@ import {
   searchWords,
   sessionTitle,
 } from '../sessions/session-rows.ts';
+import { strings } from '../strings.ts';
 import type { IconName } from '../ui/icons.ts';
 
 export interface PaletteEntry {
@@ -37,7 +38,7 @@ export function findPaletteEntries(
   const sessionEntries = ordered.slice(0, MAX_SESSION_ENTRIES).map((session) => ({
     key: session.resource,
     label: sessionTitle(session),
-    hint: isWaiting(session) ? 'Waiting for you' : folderName(session),
+    hint: isWaiting(session) ? strings.common.waitingForYou : folderName(session),
     icon: 'agent' as const,
     run: () => open(session),
   }));

@@ -2,6 +2,7 @@
 
 import { activityOf, type SessionSummary, type Uri } from '../ahp/index.ts';
 import { isArchived, sessionTitle } from '../sessions/session-rows.ts';
+import { strings } from '../strings.ts';
 
 export type SessionActivity = ReturnType<typeof activityOf>;
 
@@ -39,9 +40,9 @@ function eventKind(previous: SessionActivity, current: SessionActivity): Session
 
 /** What a notification says below the session's title. */
 export const NOTIFICATION_TEXT: Readonly<Record<SessionEvent['kind'], string>> = {
-  waiting: 'Waits for you.',
-  failed: 'Has failed.',
-  finished: 'Is done.',
+  waiting: strings.notifications.waiting,
+  failed: strings.notifications.failed,
+  finished: strings.notifications.finished,
 };
 
 /** Whether a notification still says the truth. */

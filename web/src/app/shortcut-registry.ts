@@ -5,6 +5,8 @@
  * A key that types a character works only while its scope contains the focus.
  */
 
+import { strings } from '../strings.ts';
+
 /** Where a shortcut works: anywhere, or while this part of the page contains the focus. */
 export type ShortcutScope = 'global' | 'composer' | 'card' | 'list' | 'queue';
 
@@ -21,55 +23,55 @@ export interface Shortcut {
 }
 
 export const SHORTCUTS = {
-  palette: { scope: 'global', keys: 'Mod+K', label: 'Go to anything' },
-  newSession: { scope: 'global', keys: 'Mod+Shift+O', label: 'New session' },
-  findSession: { scope: 'global', keys: 'Mod+Shift+L', label: 'Find a session' },
-  search: { scope: 'global', keys: 'Mod+Shift+F', label: 'Search all messages' },
-  nextWaiting: { scope: 'global', keys: 'Mod+J', label: 'Next session that waits for you' },
-  approve: { scope: 'global', keys: 'Mod+Shift+Enter', label: 'Allow the marked request' },
-  deny: { scope: 'global', keys: 'Mod+Shift+X', label: 'Deny the marked request' },
-  previousMessage: { scope: 'global', keys: 'Alt+ArrowUp', label: 'Previous message' },
-  nextMessage: { scope: 'global', keys: 'Alt+ArrowDown', label: 'Next message' },
-  latest: { scope: 'global', keys: 'Alt+End', label: 'Jump to latest' },
-  toField: { scope: 'global', keys: 'Escape', label: 'Back to the message field' },
-  help: { scope: 'global', keys: 'Mod+/', label: 'Keyboard shortcuts' },
-  settings: { scope: 'global', keys: 'Mod+,', label: 'Settings' },
+  palette: { scope: 'global', keys: 'Mod+K', label: strings.shortcuts.labels.palette },
+  newSession: { scope: 'global', keys: 'Mod+Shift+O', label: strings.common.newSession },
+  findSession: { scope: 'global', keys: 'Mod+Shift+L', label: strings.shortcuts.labels.findSession },
+  search: { scope: 'global', keys: 'Mod+Shift+F', label: strings.common.searchMessages },
+  nextWaiting: { scope: 'global', keys: 'Mod+J', label: strings.shortcuts.labels.nextWaiting },
+  approve: { scope: 'global', keys: 'Mod+Shift+Enter', label: strings.shortcuts.labels.approve },
+  deny: { scope: 'global', keys: 'Mod+Shift+X', label: strings.shortcuts.labels.deny },
+  previousMessage: { scope: 'global', keys: 'Alt+ArrowUp', label: strings.shortcuts.labels.previousMessage },
+  nextMessage: { scope: 'global', keys: 'Alt+ArrowDown', label: strings.shortcuts.labels.nextMessage },
+  latest: { scope: 'global', keys: 'Alt+End', label: strings.shortcuts.labels.latest },
+  toField: { scope: 'global', keys: 'Escape', label: strings.shortcuts.labels.toField },
+  help: { scope: 'global', keys: 'Mod+/', label: strings.common.keyboardShortcuts },
+  settings: { scope: 'global', keys: 'Mod+,', label: strings.common.settings },
 
-  send: { scope: 'composer', keys: 'Enter', label: 'Send, or queue while the agent works' },
-  steer: { scope: 'composer', keys: 'Mod+Enter', label: 'Send into the running turn' },
-  newLine: { scope: 'composer', keys: 'Shift+Enter', label: 'New line' },
-  older: { scope: 'composer', keys: 'ArrowUp', label: 'Earlier messages, in an empty field' },
-  stop: { scope: 'composer', keys: 'Escape Escape', label: 'Stop the agent while nothing waits for you' },
+  send: { scope: 'composer', keys: 'Enter', label: strings.shortcuts.labels.send },
+  steer: { scope: 'composer', keys: 'Mod+Enter', label: strings.shortcuts.labels.steer },
+  newLine: { scope: 'composer', keys: 'Shift+Enter', label: strings.shortcuts.labels.newLine },
+  older: { scope: 'composer', keys: 'ArrowUp', label: strings.shortcuts.labels.older },
+  stop: { scope: 'composer', keys: 'Escape Escape', label: strings.shortcuts.labels.stop },
 
   option: {
     scope: 'card',
     keys: ['1', '2', '3', '4', '5', '6', '7', '8', '9'],
     caps: '1–9',
-    label: 'Choose an option; 1 allows once',
+    label: strings.shortcuts.labels.option,
   },
-  refuse: { scope: 'card', keys: '0', label: 'Deny' },
-  reply: { scope: 'card', keys: 'r', label: 'Deny with a message' },
-  edit: { scope: 'card', keys: 'e', label: 'Edit the input' },
+  refuse: { scope: 'card', keys: '0', label: strings.shortcuts.labels.refuse },
+  reply: { scope: 'card', keys: 'r', label: strings.shortcuts.labels.reply },
+  edit: { scope: 'card', keys: 'e', label: strings.shortcuts.labels.edit },
 
-  listNext: { scope: 'list', keys: 'j', label: 'Next in the list' },
-  listPrevious: { scope: 'list', keys: 'k', label: 'Previous in the list' },
-  archive: { scope: 'list', keys: 'e', label: 'Archive, or unarchive' },
-  rename: { scope: 'list', keys: 'r', label: 'Rename' },
-  markUnread: { scope: 'list', keys: 'u', label: 'Mark as unread' },
+  listNext: { scope: 'list', keys: 'j', label: strings.shortcuts.labels.listNext },
+  listPrevious: { scope: 'list', keys: 'k', label: strings.shortcuts.labels.listPrevious },
+  archive: { scope: 'list', keys: 'e', label: strings.shortcuts.labels.archive },
+  rename: { scope: 'list', keys: 'r', label: strings.shortcuts.labels.rename },
+  markUnread: { scope: 'list', keys: 'u', label: strings.shortcuts.labels.markUnread },
 
-  moveUp: { scope: 'queue', keys: 'Alt+ArrowUp', label: 'Move up' },
-  moveDown: { scope: 'queue', keys: 'Alt+ArrowDown', label: 'Move down' },
+  moveUp: { scope: 'queue', keys: 'Alt+ArrowUp', label: strings.shortcuts.labels.moveUp },
+  moveDown: { scope: 'queue', keys: 'Alt+ArrowDown', label: strings.shortcuts.labels.moveDown },
 } as const satisfies Record<string, Shortcut>;
 
 export type ShortcutId = keyof typeof SHORTCUTS;
 
 /** The scopes in the order of the help sheet, with its headings. */
 export const SCOPE_HEADINGS: readonly (readonly [ShortcutScope, string])[] = [
-  ['global', 'Anywhere'],
-  ['composer', 'In the message field'],
-  ['card', 'In a focused request'],
-  ['list', 'In the session list'],
-  ['queue', 'On the handle of a queued message'],
+  ['global', strings.shortcuts.scopes.global],
+  ['composer', strings.shortcuts.scopes.composer],
+  ['card', strings.shortcuts.scopes.card],
+  ['list', strings.shortcuts.scopes.list],
+  ['queue', strings.shortcuts.scopes.queue],
 ];
 
 /** The shortcuts of a scope, as the help sheet lists them. */

@@ -1,5 +1,6 @@
 /** Coming in: a one-time code becomes a cookie that no script can read, and a key that only this origin has. */
 
+import { strings } from '../strings.ts';
 import { clearPageKey, pageKeyHeaders, storePageKey } from './page-key.ts';
 import { clearStoredText, clearTextInMemory } from './sign-out-cleanup.ts';
 
@@ -71,5 +72,5 @@ async function post(path: string, body: unknown): Promise<Response> {
 /** The host's own words. */
 async function responseError(response: Response): Promise<string> {
   const text = (await response.text()).trim();
-  return text || `The host answered ${response.status}.`;
+  return text || strings.signIn.httpError(response.status);
 }

@@ -1,6 +1,7 @@
 /** What the host tells beside the protocol, under `_meta.hostler`. Nothing of it has to be there, or of the right kind. */
 
 import type { ConfigState, Json, JsonObject, Meta, ModelInfo, Usage } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 
 function hostMeta(meta: Meta | undefined): JsonObject {
   return asObject(meta?.hostler);
@@ -93,32 +94,12 @@ export function formatDollars(amount: number): string {
   return `$${amount.toFixed(amount < 0.1 ? 3 : 2)}`;
 }
 
-const ERROR_HEADLINES: Readonly<Record<string, string>> = {
-  interrupted: 'The host ended in the middle of this turn',
-  agentExited: 'The agent ended unexpectedly',
-  agentMissing: 'There is no agent on the host',
-  agentVersion: 'The agent on the host is too old',
-  agentTimeout: 'The agent did not become ready',
-  agentRefused: 'The agent did not become ready',
-  agentStartFailed: 'The agent could not be started',
-  conversationMissing: 'The agent no longer has this conversation',
-  conversationBusy: 'Another process leads this conversation',
-  workingDirectoryMissing: 'The folder of this session is gone',
-  auth: 'The model’s provider did not let the agent in',
-  rateLimit: 'The model’s provider asks to slow down',
-  overloaded: 'The model’s provider is overloaded',
-  invalidRequest: 'The model’s provider did not take the request',
-  tooLarge: 'The conversation is too long for the model',
-  network: 'The model’s provider could not be reached',
-  limit: 'The agent reached a limit',
-  agent: 'The agent gave up',
-  subAgent: 'The sub-agent could not finish',
-};
+const ERROR_HEADLINES: Readonly<Record<string, string>> = strings.turnErrors.types;
 
 /** What happened, in a few words; the error's own message says what to do. */
 export function errorHeadline(errorType: string): string {
-  if (errorType.startsWith('attachment_')) return 'An attachment could not be used';
-  return Object.hasOwn(ERROR_HEADLINES, errorType) ? (ERROR_HEADLINES[errorType] ?? '') : 'The turn failed';
+  if (errorType.startsWith('attachment_')) return strings.turnErrors.attachment;
+  return Object.hasOwn(ERROR_HEADLINES, errorType) ? (ERROR_HEADLINES[errorType] ?? '') : strings.turnErrors.unknown;
 }
 
 /** What a person has chosen for a session, in the words of the choice. */

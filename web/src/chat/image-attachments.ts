@@ -1,6 +1,7 @@
 /** Pictures that the host keeps, as addresses of this page. */
 
 import { type Attachment, type Client, ROOT_CHANNEL, type Uri } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 
 /** Those that every browser shows and that hold no scripts. */
 const IMAGE_TYPES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
@@ -28,7 +29,7 @@ export async function createImageUrl(client: Client, image: ImageSource): Promis
   if ('data' in image) return URL.createObjectURL(decodeBlob(image.data, image.contentType));
   const { uri, contentType } = image;
   const read = await client.request('resourceRead', { channel: ROOT_CHANNEL, uri, encoding: 'base64' });
-  if (read.encoding !== 'base64') throw new Error('The host has no picture there.');
+  if (read.encoding !== 'base64') throw new Error(strings.chat.imageNotFound);
   // What the host keeps by its contents has no type of its own there: whoever names it says what it is.
   return URL.createObjectURL(decodeBlob(read.data, contentType));
 }

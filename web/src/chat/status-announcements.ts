@@ -1,6 +1,7 @@
 /** What somebody hears who does not see the chat. */
 
 import type { activityOf } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 
 type ChatActivity = ReturnType<typeof activityOf>;
 
@@ -9,12 +10,12 @@ export function statusAnnouncement(previous: ChatActivity | undefined, current: 
   if (previous === undefined || previous === current) return undefined;
   switch (current) {
     case 'inProgress':
-      return previous === 'inputNeeded' ? undefined : 'The agent is working';
+      return previous === 'inputNeeded' ? undefined : strings.chat.announcements.working;
     case 'inputNeeded':
-      return 'The agent is waiting for you';
+      return strings.chat.announcements.waiting;
     case 'error':
-      return 'The turn failed';
+      return strings.chat.announcements.failed;
     case 'idle':
-      return previous === 'error' ? undefined : 'Answer complete';
+      return previous === 'error' ? undefined : strings.chat.announcements.finished;
   }
 }

@@ -1,7 +1,8 @@
 /** What is attached to the message that somebody writes, one chip each. Pure. */
 
 import type { Attachment, AttachmentPlan, FilePlan } from '../ahp/index.ts';
-import { formatBytes, formatPlural } from '../ui/format.ts';
+import { strings } from '../strings.ts';
+import { formatBytes } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 import { isSameAttachment } from './message-content.ts';
 
@@ -30,16 +31,11 @@ export interface AttachmentChip {
 export const MAX_FILE_BYTES = 32 * 1024 * 1024;
 export const MAX_TOTAL_BYTES = 40 * 1024 * 1024;
 
-const USE_WORKSPACE_HINT = 'put it into the workspace and name it with @ instead, so that the agent can open it';
-
 /** Why the page does not read a file, beside what it has already. */
 export function sizeProblem(size: number, chips: readonly AttachmentChip[]): string | undefined {
-  if (size > MAX_FILE_BYTES)
-    return `it has ${formatBytes(size)}, more than a browser can pass on; ${USE_WORKSPACE_HINT}`;
+  if (size > MAX_FILE_BYTES) return strings.attachments.fileTooLarge(size);
   const total = chips.reduce((sum, chip) => sum + (isEmbedded(chip) ? (chip.size ?? 0) : 0), size);
-  return total > MAX_TOTAL_BYTES
-    ? `all files together have ${formatBytes(total)}, more than one message carries; ${USE_WORKSPACE_HINT}`
-    : undefined;
+  return total > MAX_TOTAL_BYTES ? strings.attachments.totalTooLarge(total) : undefined;
 }
 
 export function isEmbedded({ attachment }: AttachmentChip): boolean {
@@ -129,7 +125,7 @@ export interface ChipProblem {
 /** What a person should know about a chip before sending. */
 export function chipProblem({ problem, plan }: AttachmentChip): ChipProblem | undefined {
   if (problem !== undefined) return { message: problem, isBlocking: true };
-  if (plan?.decision === 'refuse') return { message: plan.sentence ?? 'the host does not take it', isBlocking: true };
+  if (plan?.decision === 'refuse') return { message: plan.sentence ?? strings.attachments.rejected, isBlocking: true };
   const warnings = plan?.warnings ?? [];
   if (warnings.length === 0) return undefined;
   return { message: warnings.map(({ sentence }) => sentence).join('; '), isBlocking: false };
@@ -148,8 +144,7 @@ export function sendBlocker(chips: readonly AttachmentChip[], reason: string | u
   const refused = chips.filter((chip) => chipProblem(chip)?.isBlocking);
   if (refused.length > 0) {
     const [first] = refused;
-    const rest = refused.length > 1 ? ` And ${formatPlural(refused.length - 1, 'other file')} cannot be sent.` : '';
-    return `${first?.label} cannot be sent: ${first && chipProblem(first)?.message}.${rest}`;
+    return strings.attachments.problem(first?.label, first && chipProblem(first)?.message, refused.length - 1);
   }
   return reason === undefined || chips.length === 0 ? undefined : endWithPeriod(reason);
 }
@@ -170,10 +165,10 @@ export function chipIcon(chip: AttachmentChip): IconName {
 
 /** What is said about a chip beside its name. */
 export function chipDetails({ attachment, size, plan, problem }: AttachmentChip): string {
-  if (!attachment && problem === undefined) return 'reading…';
-  if (attachment?.type === 'resource' && attachment.uri.startsWith('file:')) return 'in the workspace';
-  if (attachment?.type === 'chat') return 'another chat';
-  const pages = plan?.pages === undefined ? [] : [formatPlural(plan.pages, 'page')];
+  if (!attachment && problem === undefined) return strings.attachments.reading;
+  if (attachment?.type === 'resource' && attachment.uri.startsWith('file:')) return strings.attachments.inWorkspace;
+  if (attachment?.type === 'chat') return strings.attachments.otherChat;
+  const pages = plan?.pages === undefined ? [] : [strings.attachments.pages(plan.pages)];
   const extent = plan?.width && plan.height ? [`${plan.width} × ${plan.height}`] : [];
   return [...(size === undefined ? [] : [formatBytes(size)]), ...pages, ...extent].join(' · ');
 }

@@ -1,6 +1,7 @@
 /** Completion: which word is meant, and what an item makes of the text. Offsets are UTF-16 units, as in a text field. */
 
 import type { CompletionItem } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import { uriPath } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 
@@ -68,7 +69,8 @@ export function describeCompletion(
     const icon = attachment.displayKind === 'directory' ? 'folder' : 'file';
     return { icon, label, detail: relativePath(uriPath(attachment.uri), directories), isAttachment: true };
   }
-  if (attachment.type === 'chat') return { icon: 'agent', label, detail: 'A chat of this session', isAttachment: true };
+  if (attachment.type === 'chat')
+    return { icon: 'agent', label, detail: strings.composer.chatCompletion, isAttachment: true };
   return { icon: 'info', label: label || insertText, isAttachment: true };
 }
 

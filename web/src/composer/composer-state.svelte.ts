@@ -1,6 +1,7 @@
 /** The message that somebody writes in a chat: its words and files, from the first key until the host has taken it. */
 
-import { type Attachment, type Chat, type ChatState, type Client, newId, type View } from '../ahp/index.ts';
+import { type Attachment, type ChannelView, type Chat, type ChatState, type Client, newId } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import * as chips from './attachment-chips.ts';
 import { AttachmentPlanner } from './attachment-planner.svelte.ts';
 import type { SendMode } from './composer-status.ts';
@@ -113,7 +114,7 @@ export class ComposerState {
   }
 
   /** The chat as it is now. */
-  update({ state, status }: View<ChatState>): void {
+  update({ state, status }: ChannelView<ChatState>): void {
     const isLive = status === 'live' && state !== undefined;
     if (isLive && this.#stored) this.#restoreStored(this.#stored, state);
     this.#draftSync.onRemoteDraft(state?.draft, isLive);
@@ -230,7 +231,7 @@ export class ComposerState {
     // What was told along with it had been attached before.
     const others = content.attachments.slice(0, content.attachments.length - chips.chipAttachments(sentChips).length);
     this.#prepend(content.text, [...others.map((other) => chips.createChip(other, newId())), ...known]);
-    this.sendError = `Not sent: ${reason}`;
+    this.sendError = strings.composer.notSent(reason);
   }
 
   #restoreStored(before: shelf.StoredDraft, state: ChatState): void {

@@ -1,7 +1,8 @@
 /** What the composer can do now, and what it says about it. Pure. */
 
-import type { ChatState, SessionState, View } from '../ahp/index.ts';
-import { formatPlural } from '../ui/format.ts';
+import type { ChannelView, ChatState, SessionState } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
+
 import { MODIFIER_LABEL } from './composer-keys.ts';
 
 /** How a message leaves the field. */
@@ -20,8 +21,8 @@ export interface ComposerStatus {
 }
 
 export interface ComposerStatusInput {
-  readonly chat: View<ChatState>;
-  readonly session: View<SessionState>;
+  readonly chat: ChannelView<ChatState>;
+  readonly session: ChannelView<SessionState>;
   /** The chat's own. */
   readonly uri: string;
   readonly text: string;
@@ -49,16 +50,14 @@ export function composerStatus(input: ComposerStatusInput): ComposerStatus {
   };
 }
 
-function closedReason(chat: View<ChatState>, session: View<SessionState>): string | undefined {
-  if (chat.status === 'gone') return chat.error?.message ?? 'This chat is not there any more.';
+function closedReason(chat: ChannelView<ChatState>, session: ChannelView<SessionState>): string | undefined {
+  if (chat.status === 'gone') return chat.error?.message ?? strings.composer.chatGone;
   const { interactivity, origin } = chat.state ?? {};
   if (interactivity === 'read-only' || interactivity === 'hidden') {
-    return origin?.kind === 'tool'
-      ? 'This is a sub-agent’s chat: it can be read, and what it asks can be answered.'
-      : 'This chat can only be read.';
+    return origin?.kind === 'tool' ? strings.composer.subAgentChat : strings.composer.readOnly;
   }
   if (session.state?.lifecycle === 'failed') {
-    return session.state.creationError?.message ?? 'This session could not be begun.';
+    return session.state.creationError?.message ?? strings.composer.creationFailed;
   }
   return undefined;
 }
@@ -71,30 +70,26 @@ function composerHint(
 ): string {
   const { chat, session, text, commandPrefix, isStopArmed, isTouch } = input;
   if (isDisconnected) {
-    return chat.pending > 0
-      ? 'The host is away: what you sent will be delivered when it is back.'
-      : 'The host is away: you can write on, and what you send will be delivered when it is back.';
+    return chat.pending > 0 ? strings.composer.reconnectingPending : strings.composer.reconnecting;
   }
-  if (isRunning && isStopArmed && !hasPendingRequest) return 'Press Escape once more to stop the turn.';
+  if (isRunning && isStopArmed && !hasPendingRequest) return strings.composer.confirmStop;
   if (commandPrefix && text.startsWith(commandPrefix) && text.trim() !== commandPrefix) {
-    return 'Runs as a command in the session’s directory, without the agent.';
+    return strings.composer.commandHint;
   }
   if (isRunning) {
-    if (text.trim() === '') return isTouch || hasPendingRequest ? '' : 'The agent works. Escape twice stops it.';
-    return isTouch
-      ? 'Waits until this turn is over.'
-      : `Enter: after this turn. ${MODIFIER_LABEL}+Enter: into this turn, at its next step.`;
+    if (text.trim() === '') return isTouch || hasPendingRequest ? '' : strings.composer.stopHint;
+    return isTouch ? strings.composer.queueHintTouch : strings.composer.queueHint(MODIFIER_LABEL);
   }
   const waiting = chat.state?.queuedMessages?.length ?? 0;
   if (isQueuePaused(session.state) && waiting > 0 && text.trim() !== '') {
-    return `Sent first; then the ${formatPlural(waiting, 'message')} in the queue.`;
+    return strings.composer.pausedQueueHint(waiting);
   }
-  return text === '' || isTouch ? '' : 'Enter sends, Shift+Enter begins a new line.';
+  return text === '' || isTouch ? '' : strings.composer.sendHint;
 }
 
 export function composerPlaceholder(isRunning: boolean, isTouch: boolean): string {
-  if (isRunning) return 'What comes next?';
-  return isTouch ? 'Message the agent' : 'Message the agent: @ names files, / commands';
+  if (isRunning) return strings.composer.placeholderRunning;
+  return isTouch ? strings.composer.placeholderTouch : strings.composer.placeholder;
 }
 
 /** Whether the queue waits for a person. */

@@ -1,7 +1,8 @@
 /** What can be chosen for the next messages: model, mode, effort. Pure. */
 
 import type { AgentInfo, ConfigProperty, ConfigState, Json } from '../ahp/index.ts';
-import { formatCount } from '../ui/format.ts';
+import { strings } from '../strings.ts';
+
 import type { IconName } from '../ui/icons.ts';
 
 export interface ChoiceOption {
@@ -72,8 +73,12 @@ function modelOptions(property: ConfigProperty, agent: AgentInfo | undefined): r
   const known = models.map(({ id, name, maxContextWindow }) => ({
     value: id,
     label: name,
-    ...(maxContextWindow !== undefined && { detail: `${formatCount(maxContextWindow)} tokens of context` }),
+    ...(maxContextWindow !== undefined && { detail: strings.composer.contextTokens(maxContextWindow) }),
   }));
-  const defaultOption: ChoiceOption = { value: null, label: 'Default model', detail: 'What the agent uses by itself' };
+  const defaultOption: ChoiceOption = {
+    value: null,
+    label: strings.composer.defaultModel,
+    detail: strings.composer.defaultModelHint,
+  };
   return [defaultOption, ...(known.length > 0 ? known : enumOptions(property))];
 }

@@ -1,5 +1,6 @@
 /** Files that a browser hands over: from its picker, a drop, the clipboard or the camera. */
 
+import { strings } from '../strings.ts';
 import { type AttachmentChip, isImageChip, sizeProblem } from './attachment-chips.ts';
 
 /** A chip for a file at once, and as it is when the file was read. */
@@ -24,7 +25,7 @@ export function readFile(
     }),
     (): AttachmentChip => ({
       ...chip,
-      problem: 'the browser cannot read it; a folder has to be attached file by file',
+      problem: strings.attachments.unreadable,
     }),
   );
   return { chip, done };
@@ -41,7 +42,7 @@ function readBase64(file: File): Promise<string> {
       const dataUrl = String(reader.result);
       resolve(dataUrl.slice(dataUrl.indexOf(',') + 1));
     };
-    reader.onerror = () => reject(reader.error ?? new Error('The file cannot be read.'));
+    reader.onerror = () => reject(reader.error ?? new Error(strings.attachments.readFailed));
     reader.readAsDataURL(file);
   });
 }

@@ -1,6 +1,7 @@
 /** Reads one piece of Markdown, whatever is in it, in a time that its length bounds. */
 
 import { Lexer, type Token, type Tokens, type TokensList } from 'marked';
+import { strings } from '../strings.ts';
 import { decodeEntities, linkedFilePath, safeLink } from './entities-and-links.ts';
 import type { MarkdownChunk } from './split-chunks.ts';
 import type { ColumnAlignment, MarkdownBlock, MarkdownInline, MarkdownListItem } from './syntax-tree.ts';
@@ -155,7 +156,9 @@ function convertInline(token: Tokens.Generic, depth: number): readonly MarkdownI
       return convertLink(decodeEntities(token.href), convertInlines(token.tokens ?? [], depth + 1));
     case 'image':
       // Looking at a picture of somebody else would tell them: it is a link.
-      return convertLink(decodeEntities(token.href), [{ type: 'text', text: decodeEntities(token.text) || 'Picture' }]);
+      return convertLink(decodeEntities(token.href), [
+        { type: 'text', text: decodeEntities(token.text) || strings.markdown.image },
+      ]);
     default:
       return [{ type: 'text', text: token.raw }];
   }

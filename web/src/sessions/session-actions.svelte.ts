@@ -2,6 +2,7 @@
 
 import type { SessionSummary, Uri } from '../ahp/index.ts';
 import type { Page } from '../app/page.svelte.ts';
+import { strings } from '../strings.ts';
 import { copyText } from '../ui/clipboard.ts';
 import type { MenuItem } from '../ui/Menu.svelte';
 import { deleteSession, renameSession, setSessionArchived, setSessionRead, setSessionTag } from './session-commands.ts';
@@ -31,7 +32,10 @@ export class SessionActions {
 
   async setArchived(session: SessionSummary, archived: boolean): Promise<void> {
     const isDone = await this.#page.attempt(setSessionArchived(this.#page.host, session.resource, archived));
-    if (isDone) this.#page.showNotice(`${archived ? 'Archived' : 'Back in the list'}: ${sessionTitle(session)}`);
+    if (isDone)
+      this.#page.showNotice(
+        (archived ? strings.sessions.archived : strings.sessions.unarchived)(sessionTitle(session)),
+      );
   }
 
   async setRead(session: SessionSummary, isRead: boolean): Promise<void> {
@@ -53,12 +57,12 @@ export class SessionActions {
     if (route.view === 'session' && route.session === session.resource)
       this.#page.navigate({ view: 'home' }, 'replace');
     const isDone = await this.#page.attempt(deleteSession(this.#page.host, session.resource));
-    if (isDone) this.#page.showNotice(`Deleted: ${sessionTitle(session)}`);
+    if (isDone) this.#page.showNotice(strings.sessions.deleted(sessionTitle(session)));
   }
 
   async copyId(session: SessionSummary): Promise<void> {
     const isDone = await this.#page.attempt(copyText(session.resource));
-    if (isDone) this.#page.showNotice('The id is copied.');
+    if (isDone) this.#page.showNotice(strings.sessions.idCopied);
   }
 
   /** A session's menu. */
@@ -66,20 +70,20 @@ export class SessionActions {
     const archived = isArchived(session);
     const unread = isUnread(session);
     return [
-      { label: 'Rename', icon: 'edit', run: () => this.startRename(session) },
+      { label: strings.sessions.rename, icon: 'edit', run: () => this.startRename(session) },
       {
-        label: unread ? 'Mark as read' : 'Mark as unread',
+        label: unread ? strings.sessions.markRead : strings.sessions.markUnread,
         icon: 'unread',
         run: () => void this.setRead(session, unread),
       },
       {
-        label: archived ? 'Unarchive' : 'Archive',
+        label: archived ? strings.sessions.unarchive : strings.sessions.archive,
         icon: 'archive',
         run: () => void this.setArchived(session, !archived),
       },
-      { label: 'Tag…', icon: 'tag', run: () => this.#startTag(session) },
-      { label: 'Copy id', icon: 'copy', run: () => void this.copyId(session) },
-      { label: 'Delete…', icon: 'trash', danger: true, run: () => this.#confirmDelete(session) },
+      { label: strings.sessions.tag, icon: 'tag', run: () => this.#startTag(session) },
+      { label: strings.sessions.copyId, icon: 'copy', run: () => void this.copyId(session) },
+      { label: strings.sessions.deleteItem, icon: 'trash', danger: true, run: () => this.#confirmDelete(session) },
     ];
   }
 

@@ -1,6 +1,7 @@
 /** The list of sessions as rows: what waits for somebody on top, the rest by workspace, the most recent first. */
 
 import { activityOf, hasFlag, type SessionListView, type SessionSummary, StatusFlag, type Uri } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import { uriName, uriPath } from '../ui/format.ts';
 import { showInvisible } from '../ui/visible.ts';
 
@@ -55,7 +56,13 @@ export function buildRows(items: readonly SessionSummary[], options: RowOptions)
   const rows: SessionListRow[] = [];
   if (waiting.length > 0) {
     const key = WAITING_GROUP_KEY;
-    rows.push({ kind: 'group', key, title: 'Waiting for you', count: waiting.length, isExpanded: isOpen(key) });
+    rows.push({
+      kind: 'group',
+      key,
+      title: strings.common.waitingForYou,
+      count: waiting.length,
+      isExpanded: isOpen(key),
+    });
     if (isOpen(key)) for (const session of waiting) rows.push(sessionRow(session, folderName(session)));
   }
   for (const [key, sessions] of groups) {
@@ -117,7 +124,7 @@ export function isArchived(session: SessionSummary): boolean {
 
 /** What a session is called; one that was never named is still something. */
 export function sessionTitle(session: { readonly title: string }): string {
-  return showInvisible(session.title.trim()) || 'Untitled session';
+  return showInvisible(session.title.trim()) || strings.sessions.untitled;
 }
 
 /** Whether all words are in a text, whatever their case and accents. */
@@ -158,7 +165,7 @@ function sessionRow(session: SessionSummary, folder?: string): SessionRow {
 }
 
 function groupTitle(key: string, [first]: readonly SessionSummary[]): string {
-  return (first && folderName(first)) || (key ? uriName(key) : 'No folder');
+  return (first && folderName(first)) || (key ? uriName(key) : strings.sessions.noFolder);
 }
 
 function normalizeText(text: string): string {

@@ -1,6 +1,7 @@
 /** A session's status in words and shapes. */
 
 import { activityOf, type SessionSummary } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import { isUnread, sessionTag } from './session-rows.ts';
 
 export type StatusShape = 'working' | 'waiting' | 'failed' | 'unread' | 'idle';
@@ -20,10 +21,10 @@ export function sessionStatusShape(session: SessionSummary): StatusShape {
 
 /** What a shape means; what is idle needs no word. */
 export const STATUS_LABELS: Readonly<Record<StatusShape, string>> = {
-  working: 'Working',
-  waiting: 'Waiting for you',
-  failed: 'Failed',
-  unread: 'Unread',
+  working: strings.common.working,
+  waiting: strings.common.waitingForYou,
+  failed: strings.common.failed,
+  unread: strings.sessions.unread,
   idle: '',
 };
 

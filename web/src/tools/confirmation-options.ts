@@ -1,6 +1,7 @@
 /** What can be answered to a call that waits, in the order in which it is shown. */
 
 import type { ConfirmationOption, ToolCallPending, ToolDecision } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 
 export interface ConfirmationChoices {
   /** What `y` does. */
@@ -14,7 +15,7 @@ export interface ConfirmationChoices {
 }
 
 /** Where a host offers nothing: no option is named in the answer then. */
-const DEFAULT_LABELS = { approve: 'Allow', deny: 'Deny' } as const;
+const DEFAULT_LABELS = { approve: strings.confirmation.allow, deny: strings.confirmation.deny } as const;
 
 /** The host's own name for a denial with words. */
 const DENY_WITH_MESSAGE_ID = 'deny-tell';
@@ -51,8 +52,8 @@ export function validateJsonObject(input: string): string | undefined {
   try {
     const value: unknown = JSON.parse(input);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return undefined;
-    return 'The input has to be a JSON object.';
+    return strings.confirmation.notObject;
   } catch (error) {
-    return `This is not JSON: ${error instanceof Error ? error.message : String(error)}`;
+    return strings.confirmation.notJson(error instanceof Error ? error.message : String(error));
   }
 }

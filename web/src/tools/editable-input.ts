@@ -1,5 +1,6 @@
 /** A call's input as it is edited: a command is a command, and everything else is JSON. */
 
+import { strings } from '../strings.ts';
 import { validateJsonObject } from './confirmation-options.ts';
 import { parsePartialJson } from './partial-json.ts';
 import { isObject } from './tool-input.ts';
@@ -18,14 +19,14 @@ export function createEditableInput(toolInput: string): EditableInput {
   const { value, isComplete } = parsePartialJson(toolInput);
   if (isComplete && isObject(value) && typeof value.command === 'string') {
     return {
-      label: 'Command',
+      label: strings.toolInput.command,
       text: value.command,
-      validate: (text) => (text.trim() ? undefined : 'There is no command.'),
+      validate: (text) => (text.trim() ? undefined : strings.confirmation.noCommand),
       toJson: (text) => JSON.stringify({ ...value, command: text }),
     };
   }
   return {
-    label: 'Input, as JSON',
+    label: strings.toolInput.inputJson,
     text: isComplete ? JSON.stringify(value, null, 2) : toolInput,
     validate: validateJsonObject,
     toJson: (text) => text,

@@ -1,6 +1,7 @@
 /** What waits for a person anywhere in a session, for whoever looks elsewhere. */
 
 import type { ChatState, SessionInputRequest, StringOrMarkdown, Uri } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import type { IconName } from '../ui/icons.ts';
 import { isPlanRequest, isTrustRequest } from './question-answers.ts';
 import { cardElementId, toolCallIcon, toolCallTitle } from './tool-call.ts';
@@ -36,8 +37,8 @@ export function pendingRequestRows(
         const { request } = entry;
         const icon = isPlanRequest(request) ? 'plan' : isTrustRequest(request) ? 'shield' : 'question';
         const isDetached = isInThisChat && state !== undefined && !cards.has(request.id);
-        const question = request.questions?.[0]?.message ?? request.message ?? 'A question';
-        const sentence = isPlanRequest(request) ? 'A plan is to be decided about' : question;
+        const question = request.questions?.[0]?.message ?? request.message ?? strings.requests.question;
+        const sentence = isPlanRequest(request) ? strings.requests.plan : question;
         return [
           {
             ...base,

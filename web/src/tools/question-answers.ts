@@ -1,6 +1,7 @@
 /** Questions, what is answered so far, and whether that will do. */
 
 import type { Answer, AnswerValue, ChatInputRequest, Question } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 
 /** What somebody has put into the fields of a question. */
 export interface QuestionEntry {
@@ -52,9 +53,9 @@ export function entryToAnswer(
 
 /** Why the entry is no answer yet, for a person. */
 export function validateEntry(question: Question, entry: QuestionEntry): string | undefined {
-  if (entry.isSkipped) return question.required ? 'This has to be answered.' : undefined;
+  if (entry.isSkipped) return question.required ? strings.questions.answerRequired : undefined;
   const isEmpty = entryValue(question, entry) === undefined && !entry.text.trim();
-  if (isEmpty) return question.required ? 'This has to be answered.' : undefined;
+  if (isEmpty) return question.required ? strings.questions.answerRequired : undefined;
   switch (question.kind) {
     case 'text':
       return validateText(question, entry.text);
@@ -64,7 +65,7 @@ export function validateEntry(question: Question, entry: QuestionEntry): string 
     case 'multi-select':
       return validateSelectionCount(question, entry);
     default:
-      return new TextEncoder().encode(entry.text).length > MAX_ANSWER_BYTES ? 'This is too long.' : undefined;
+      return new TextEncoder().encode(entry.text).length > MAX_ANSWER_BYTES ? strings.questions.tooLong : undefined;
   }
 }
 
@@ -84,10 +85,10 @@ export function buildAnswers(
 /** An answer in words, for the summary. */
 export function answerSummary(question: Question, answer: Answer | undefined): string {
   const entry = answer ? answerToEntry(question, answer) : EMPTY_ENTRY;
-  if (entry.booleanValue !== undefined) return entry.booleanValue ? 'Yes' : 'No';
+  if (entry.booleanValue !== undefined) return entry.booleanValue ? strings.common.yes : strings.common.no;
   const options = 'options' in question ? question.options : [];
   const labels = entry.selectedIds.map((id) => options.find((option) => option.id === id)?.label ?? id);
-  return [...labels, entry.text.trim()].filter((text) => text !== '').join(', ') || 'Not answered';
+  return [...labels, entry.text.trim()].filter((text) => text !== '').join(', ') || strings.questions.notAnswered;
 }
 
 /** Puts an option in or out; where one excludes the others, it takes their place. */
@@ -161,19 +162,21 @@ function parseNumber(question: Question & { kind: 'number' | 'integer' }, text: 
 
 function validateText({ min, max, format }: Question & { kind: 'text' }, text: string): string | undefined {
   const { length } = [...text];
-  if (min !== undefined && length < min) return `At least ${formatCharacters(min)}.`;
-  if (max !== undefined && length > max) return `At most ${formatCharacters(max)}.`;
-  if (new TextEncoder().encode(text).length > MAX_ANSWER_BYTES) return 'This is too long.';
+  if (min !== undefined && length < min) return strings.questions.atLeastCharacters(min);
+  if (max !== undefined && length > max) return strings.questions.atMostCharacters(max);
+  if (new TextEncoder().encode(text).length > MAX_ANSWER_BYTES) return strings.questions.tooLong;
   switch (format) {
     case 'email':
-      return /^\S+@\S+\.\S+$/.test(text.trim()) ? undefined : 'This is not an e-mail address.';
+      return /^\S+@\S+\.\S+$/.test(text.trim()) ? undefined : strings.questions.invalidEmail;
     case 'uri':
     case 'url':
-      return URL.canParse(text.trim()) ? undefined : 'This is not an address that begins with https:// or the like.';
+      return URL.canParse(text.trim()) ? undefined : strings.questions.invalidUrl;
     case 'date':
-      return /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) ? undefined : 'This is not a date.';
+      return /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text))
+        ? undefined
+        : strings.questions.invalidDate;
     case 'date-time':
-      return Number.isNaN(Date.parse(text)) ? 'This is not a date and a time.' : undefined;
+      return Number.isNaN(Date.parse(text)) ? strings.questions.invalidDateTime : undefined;
     default:
       return undefined;
   }
@@ -182,10 +185,10 @@ function validateText({ min, max, format }: Question & { kind: 'text' }, text: s
 function validateNumber(question: Question & { kind: 'number' | 'integer' }, text: string): string | undefined {
   const value = parseNumber(question, text);
   if (value?.kind !== 'number')
-    return question.kind === 'integer' ? 'This is not a whole number.' : 'This is not a number.';
+    return question.kind === 'integer' ? strings.questions.invalidInteger : strings.questions.invalidNumber;
   const { min, max } = question;
-  if (min !== undefined && value.value < min) return `At least ${min}.`;
-  return max !== undefined && value.value > max ? `At most ${max}.` : undefined;
+  if (min !== undefined && value.value < min) return strings.questions.atLeast(min);
+  return max !== undefined && value.value > max ? strings.questions.atMost(max) : undefined;
 }
 
 function validateSelectionCount(
@@ -193,10 +196,6 @@ function validateSelectionCount(
   { selectedIds, text }: QuestionEntry,
 ): string | undefined {
   const count = selectedIds.length + (text.trim() ? 1 : 0);
-  if (min !== undefined && count < min) return `Choose at least ${min}.`;
-  return max !== undefined && count > max ? `Choose at most ${max}.` : undefined;
-}
-
-function formatCharacters(number: number): string {
-  return number === 1 ? '1 character' : `${number} characters`;
+  if (min !== undefined && count < min) return strings.questions.chooseAtLeast(min);
+  return max !== undefined && count > max ? strings.questions.chooseAtMost(max) : undefined;
 }

@@ -1,6 +1,7 @@
 /** Contents that are named in a chat instead of being carried along, read when somebody looks at them. */
 
 import { type Client, type ContentRef, ROOT_CHANNEL, type Uri } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 
 export type ResourceContents =
   | { readonly kind: 'text'; readonly text: string }
@@ -44,7 +45,7 @@ export function decodeEmbedded(data: string, contentType: string): ResourceConte
   try {
     return classifyBytes(decodeBase64(data), contentType);
   } catch {
-    return { kind: 'text', text: `These contents (${contentType}) cannot be read.` };
+    return { kind: 'text', text: strings.output.undecodable(contentType) };
   }
 }
 

@@ -1,6 +1,7 @@
 /** The agent's lists of things to do. Some builds write the whole list each time, others tell of one task after another. */
 
 import type { ChatState, Json, JsonObject, ToolCall } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import { parsePartialJson } from './partial-json.ts';
 
 export interface TodoItem {
@@ -31,7 +32,7 @@ export function parseTodos(input: JsonObject): readonly TodoItem[] | undefined {
 
 /** How far a list is. */
 export function todoProgress(items: readonly TodoItem[]): string {
-  return `${items.filter(({ state }) => state === 'done').length} of ${items.length} done`;
+  return strings.toolCalls.todoProgress(items.filter(({ state }) => state === 'done').length, items.length);
 }
 
 /** The list of tasks as it was behind a call, from the calls of the turns that are here. */
@@ -62,7 +63,7 @@ function applyTaskCall(tasks: Map<string, TodoItem>, call: ToolCall): void {
     if (input.status === 'deleted') tasks.delete(id);
     else {
       const known = tasks.get(id);
-      const text = typeof input.subject === 'string' ? input.subject : (known?.text ?? `Task ${id}`);
+      const text = typeof input.subject === 'string' ? input.subject : (known?.text ?? strings.toolCalls.task(id));
       tasks.set(id, {
         id,
         text,

@@ -1,6 +1,7 @@
 /** What a call is, in one glance. */
 
 import type { FileEdit, ResponsePart, StringOrMarkdown, ToolCall, ToolResultContent, Uri } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import type { IconName } from '../ui/icons.ts';
 import { parsePartialJson } from './partial-json.ts';
 import { inputSubject, relativePath } from './tool-input.ts';
@@ -128,10 +129,10 @@ export function cancellationReason(call: ToolCall): string | undefined {
 /** Who let it pass, if somebody had to. */
 export function permissionSummary(call: ToolCall): string | undefined {
   if (!('confirmed' in call) && call.status !== 'cancelled') return undefined;
-  if (call.selectedOption) return `Answered: ${call.selectedOption.label}`;
+  if (call.selectedOption) return strings.toolCalls.answered(call.selectedOption.label);
   if (!('confirmed' in call)) return undefined;
-  if (call.confirmed === 'user-action') return 'Allowed by a person';
-  return call.confirmed === 'setting' ? 'Allowed by a setting' : undefined;
+  if (call.confirmed === 'user-action') return strings.toolCalls.allowedByUser;
+  return call.confirmed === 'setting' ? strings.toolCalls.allowedBySetting : undefined;
 }
 
 /** The name of an element that shows a call or a request, for whoever wants to lead there. */

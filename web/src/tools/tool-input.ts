@@ -1,6 +1,7 @@
 /** What a call is given, for people: commands as code, files as paths, edits as changes, and everything else by its fields. */
 
 import type { Json, JsonObject } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import { parseTodos, type TodoItem } from './task-list.ts';
 
 /** A value of this length fits into one line. */
@@ -22,7 +23,8 @@ export type InputBlock =
 /** The fields of an input in the order in which they are shown, and how. */
 export function toolInputBlocks(toolName: string, input: Json | undefined): readonly InputBlock[] {
   if (input === undefined) return [];
-  if (!isObject(input)) return [{ kind: 'code', label: 'Input', text: valueText(input), language: 'json' }];
+  if (!isObject(input))
+    return [{ kind: 'code', label: strings.toolInput.input, text: valueText(input), language: 'json' }];
   const taken = new Set<string>();
   const take = (name: string): string | undefined => {
     const value = input[name];
@@ -60,7 +62,7 @@ export function relativePath(path: string, directory: string | undefined): strin
 type TakeField = (name: string) => string | undefined;
 
 function knownBlocks(toolName: string, input: JsonObject, take: TakeField, taken: Set<string>): readonly InputBlock[] {
-  if (toolName === 'ExitPlanMode') return markdownBlock('Plan', take('plan'));
+  if (toolName === 'ExitPlanMode') return markdownBlock(strings.toolInput.plan, take('plan'));
   const todos = parseTodos(input);
   if (todos) {
     taken.add('todos');
@@ -72,15 +74,18 @@ function knownBlocks(toolName: string, input: JsonObject, take: TakeField, taken
   if (command !== undefined) {
     // It stands in the line above already.
     taken.add('description');
-    return [{ kind: 'code', label: 'Command', text: command, language: 'sh' }];
+    return [{ kind: 'code', label: strings.toolInput.command, text: command, language: 'sh' }];
   }
   const prompt = take('prompt');
-  if (prompt !== undefined) return markdownBlock('Prompt', prompt);
+  if (prompt !== undefined) return markdownBlock(strings.toolInput.prompt, prompt);
   return [];
 }
 
 function fileBlocks(path: string, input: JsonObject, take: TakeField, taken: Set<string>): readonly InputBlock[] {
-  const place: InputBlock = { kind: 'fields', fields: [{ name: 'File', value: path + lineRange(input, taken) }] };
+  const place: InputBlock = {
+    kind: 'fields',
+    fields: [{ name: strings.toolInput.file, value: path + lineRange(input, taken) }],
+  };
   const [before, after] = [take('old_string'), take('new_string')];
   if (before !== undefined || after !== undefined)
     return [place, { kind: 'change', path, before: before ?? '', after: after ?? '' }];
@@ -98,7 +103,9 @@ function fileBlocks(path: string, input: JsonObject, take: TakeField, taken: Set
     return [place, ...changes];
   }
   const content = take('content') ?? take('new_source');
-  return content === undefined ? [place] : [place, { kind: 'code', label: 'Contents', text: content, language: path }];
+  return content === undefined
+    ? [place]
+    : [place, { kind: 'code', label: strings.toolInput.contents, text: content, language: path }];
 }
 
 /** The part of a file that is read, if it is not all of it. */
@@ -108,8 +115,8 @@ function lineRange(input: JsonObject, taken: Set<string>): string {
   const length = typeof limit === 'number' ? limit : undefined;
   if (from !== undefined) taken.add('offset');
   if (length !== undefined) taken.add('limit');
-  if (length !== undefined) return `, lines ${from ?? 1} to ${(from ?? 1) + length - 1}`;
-  return from === undefined ? '' : `, from line ${from}`;
+  if (length !== undefined) return strings.toolInput.lines(from ?? 1, (from ?? 1) + length - 1);
+  return from === undefined ? '' : strings.toolInput.fromLine(from);
 }
 
 function markdownBlock(label: string, value: string | undefined): readonly InputBlock[] {

@@ -1,21 +1,10 @@
 /** Workspace trust: what a folder's own configuration would bring, in words. */
 
 import type { ConfigurationItem, TrustedFolder, TrustReport } from '../ahp/index.ts';
+import { strings } from '../strings.ts';
 import { showInvisible } from '../ui/visible.ts';
 
-const KIND_TITLES: Readonly<Record<string, string>> = {
-  hook: 'Hooks',
-  mcpServer: 'MCP servers',
-  environment: 'Environment variables',
-  helper: 'Helper programs',
-  command: 'Slash commands',
-  skill: 'Skills',
-  agent: 'Agents',
-  plugin: 'Plugins',
-  permissionRule: 'Permission rules',
-  additionalDirectory: 'Additional directories',
-  setting: 'Settings',
-};
+const KIND_TITLES: Readonly<Record<string, string>> = strings.trust.kinds;
 
 export type ConfigurationChange = 'added' | 'changed' | 'removed';
 
@@ -62,24 +51,25 @@ export function isRestricted(state: string): boolean {
 export function trustSummary({ state, trustedBy, inheritedFrom, reason }: TrustReport): string {
   switch (state) {
     case 'trusted':
-      if (trustedBy === 'parent') return `Trusted through ${showInvisible(inheritedFrom ?? 'a parent folder')}.`;
-      return trustedBy === 'configuration' ? 'Trusted by the settings of the host.' : 'You trust this folder.';
+      if (trustedBy === 'parent')
+        return strings.trust.summaries.inherited(showInvisible(inheritedFrom ?? strings.trust.parentFolder));
+      return trustedBy === 'configuration' ? strings.trust.summaries.byHost : strings.trust.summaries.trusted;
     case 'empty':
-      return 'This folder brings no configuration of its own.';
+      return strings.trust.summaries.empty;
     case 'changed':
-      return 'The configuration of this folder has changed since you trusted it. It is ignored until you decide again.';
+      return strings.trust.summaries.changed;
     case 'restricted':
-      return 'You do not trust this folder. Its configuration is ignored.';
+      return strings.trust.summaries.restricted;
     case 'refused':
-      return `The configuration of this folder is ignored: ${showInvisible(reason ?? 'it cannot be read')}`;
+      return strings.trust.summaries.refused(showInvisible(reason ?? strings.trust.summaries.unreadable));
     default:
-      return 'You have not decided about this folder yet. Its configuration is ignored.';
+      return strings.trust.summaries.undecided;
   }
 }
 
 /** What was decided about a folder. */
 export function decisionLabel({ decision, inheritedFrom }: TrustedFolder): string {
-  if (inheritedFrom !== undefined) return `Trusted through ${showInvisible(inheritedFrom)}`;
-  if (decision === 'trustSubfolders') return 'Trusted with its subfolders';
-  return decision === 'restrict' ? 'Not trusted' : 'Trusted';
+  if (inheritedFrom !== undefined) return strings.trust.inherited(showInvisible(inheritedFrom));
+  if (decision === 'trustSubfolders') return strings.trust.decisions.trustedSubfolders;
+  return decision === 'restrict' ? strings.trust.decisions.restricted : strings.trust.decisions.trusted;
 }

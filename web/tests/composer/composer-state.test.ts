@@ -4,13 +4,13 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
   type Action,
   type Attachment,
+  type ChannelView,
   type ChatState,
   type Client,
   DisconnectedError,
   type Envelope,
   RejectedError,
   type UserMessage,
-  type View,
 } from '../../src/ahp/index.ts';
 import { ComposerState } from '../../src/composer/composer-state.svelte.ts';
 import { SAVE_DELAY_MS } from '../../src/composer/draft-reconciliation.ts';
@@ -42,7 +42,7 @@ class FakeChat {
   readonly calls: ChatCall[] = [];
   readonly reported: string[] = [];
   readonly storage: FakeStorage;
-  readonly view: { value: View<ChatState>; subscribe: () => () => void };
+  readonly view: { value: ChannelView<ChatState>; subscribe: () => () => void };
   readonly composer: ComposerState;
   plans = 0;
 
@@ -80,7 +80,7 @@ class FakeChat {
   steer = (message: UserMessage) => this.#record('steer', message);
   removePendingMessage = (kind: string, id: string) => this.#record(`removePendingMessage ${kind} ${id}`, undefined);
 
-  receive(state: Partial<ChatState> = {}, status: View<ChatState>['status'] = 'live'): void {
+  receive(state: Partial<ChatState> = {}, status: ChannelView<ChatState>['status'] = 'live'): void {
     const now = this.view.value.state as ChatState;
     this.view.value = { state: { ...now, ...state }, status, pending: 0 };
     this.composer.update(this.view.value);

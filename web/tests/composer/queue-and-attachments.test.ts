@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AgentInfo, Attachment, ChatState, ConfigState, SessionState, View } from '../../src/ahp/index.ts';
+import type { AgentInfo, Attachment, ChannelView, ChatState, ConfigState, SessionState } from '../../src/ahp/index.ts';
 import {
   type AttachmentChip,
   applyPlan,
@@ -113,7 +113,7 @@ test('the plan is applied to its chips, and blocking problems come first', () =>
   expect(sendBlocker(after.slice(0, 2), 'too many pictures')).toBe('too many pictures.');
   expect(sendBlocker([], 'too many pictures')).toBeUndefined();
   const unread: AttachmentChip = { id: '4', label: 'x', problem: 'it cannot be read' };
-  expect(sendBlocker([...after, unread], undefined)).toMatch(/^3\.png .* And 1 other file cannot be sent\.$/);
+  expect(sendBlocker([...after, unread], undefined)).toMatch(/^3\.png .* 1 other file cannot be sent either\.$/);
 });
 
 test('a chip describes its file', () => {
@@ -180,7 +180,7 @@ const activeTurn = { id: 't', startedAt: '', message, responseParts: [] };
 
 function statusInput(
   chat: Partial<ChatState>,
-  view: Partial<View<ChatState>> = {},
+  view: Partial<ChannelView<ChatState>> = {},
   more: Partial<ComposerStatusInput> = {},
 ): ComposerStatusInput {
   return {
@@ -203,8 +203,8 @@ test('Enter sends or queues depending on the running turn, and the hint says whi
   expect(composerStatus(statusInput({}, {}, { isTouch: true })).hint).toBe('');
   const running = composerStatus(statusInput({ activeTurn }));
   expect(running).toMatchObject({ isRunning: true, sendMode: 'queue' });
-  expect(running.hint).toContain('after this turn');
-  expect(composerStatus(statusInput({ activeTurn }, {}, { isStopArmed: true })).hint).toContain('once more');
+  expect(running.hint).toContain('to queue');
+  expect(composerStatus(statusInput({ activeTurn }, {}, { isStopArmed: true })).hint).toContain('Escape again');
   const request = { id: 'i', chat: 'c', kind: 'chatInput', request: { id: 'q' } } as const;
   const waiting = { state: { ...session, inputNeeded: [request] }, status: 'live', pending: 0 } as const;
   const asked = composerStatus(statusInput({ activeTurn }, {}, { isStopArmed: true, text: '', session: waiting }));
@@ -227,7 +227,7 @@ test('a closed composer states the reason', () => {
 test('while disconnected the composer stays open and explains delivery', () => {
   expect(composerStatus(statusInput({}, { status: 'disconnected' }))).toMatchObject({ isDisconnected: true });
   expect(composerStatus(statusInput({ activeTurn }, { status: 'disconnected', pending: 1 })).hint).toContain(
-    'what you sent',
+    'Your message is sent',
   );
 });
 
@@ -237,5 +237,5 @@ test('the queue is paused only when the host says so', () => {
   expect(isQueuePaused(paused)).toBe(true);
   const queuedMessages = [{ id: '1', message }];
   const view = { state: paused, status: 'live', pending: 0 } as const;
-  expect(composerStatus(statusInput({ queuedMessages }, {}, { session: view })).hint).toContain('1 message');
+  expect(composerStatus(statusInput({ queuedMessages }, {}, { session: view })).hint).toContain('1 queued message');
 });

@@ -1,18 +1,15 @@
-/** How long to wait before trying again. */
+/** Reconnect backoff: computes the delay before the next attempt. Knows neither sockets nor timers. */
 
 export interface Backoff {
-  /** Milliseconds before the second attempt, at most. */
+  /** Maximum delay before the second attempt. */
   readonly initialDelayMs: number;
-  /** Milliseconds, at most, however often it failed. */
+  /** Maximum delay after any number of failures. */
   readonly maxDelayMs: number;
 }
 
 export const DEFAULT_BACKOFF: Backoff = { initialDelayMs: 500, maxDelayMs: 30_000 };
 
-/**
- * Twice as long each time, and somewhere between half of it and all of it: many clients of a host that comes back do not
- * come back in the same moment.
- */
+/** Doubles the delay with each failure, with jitter between 50% and 100%, so that clients do not reconnect at the same moment. */
 export function backoffDelay(
   failures: number,
   random: number,

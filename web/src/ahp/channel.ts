@@ -1,4 +1,7 @@
-/** One channel of the host, as this client holds it. */
+/**
+ * One channel of the host: its optimistic state, status and pending actions. Does not send anything; `client.ts`
+ * subscribes and dispatches.
+ */
 
 import { ChannelGoneError } from './errors.ts';
 import { BatchedValue, type Readable, type UpdateBatch } from './observable.ts';
@@ -7,27 +10,27 @@ import { type Reducer, reducers } from './reducers/index.ts';
 import type { RpcConnection } from './rpc.ts';
 import type { AnyChannelState, ChannelKind, ChannelStates, Envelope, Uri } from './types/index.ts';
 
-/** What is shown of a channel. */
+/** What subscribers see of a channel. */
 export interface ChannelView<S> {
-  /** The state with this client's own wishes granted; none before the first snapshot. */
+  /** The state with this client's pending actions applied; undefined before the first snapshot. */
   readonly state: S | undefined;
-  /** `disconnected` has a state that may be old, `gone` is not there (any more). */
+  /** `disconnected` has a state that may be outdated; `gone` does not exist on the host. */
   readonly status: 'loading' | 'live' | 'disconnected' | 'gone';
-  /** How many wishes the host has not answered. */
+  /** Number of pending actions. */
   readonly pending: number;
-  /** Why it is gone, or why the host has not shown it so far; then it is asked for again. */
+  /** Why the channel is gone, or why the last subscription failed; a failed subscription is retried. */
   readonly error?: Error;
 }
 
-/** A wish with whoever waits for its answer. */
+/** A pending action with the promise of its dispatch. */
 export interface TrackedAction extends PendingAction {
-  /** The connection on which it was sent last. */
+  /** The connection on which it was last sent. */
   sentOn: RpcConnection | undefined;
   resolve(envelope: Envelope): void;
   reject(error: Error): void;
 }
 
-/** How much of a chat is wanted at first. */
+/** Options of the first subscription to a chat. */
 export interface ViewOptions {
   readonly turns?: number;
 }
@@ -38,17 +41,17 @@ export class Channel<K extends ChannelKind = ChannelKind> {
   readonly optimistic: OptimisticState<ChannelStates[K], TrackedAction>;
   readonly view: Readable<ChannelView<ChannelStates[K]>>;
   readonly viewOptions: ViewOptions | undefined;
-  /** How many hold it open. */
+  /** Number of open handles. */
   handleCount = 0;
-  /** Ends the time in which a channel is kept that nobody holds. */
+  /** Cancels the release timer of a channel without handles. */
   cancelRelease: (() => void) | undefined;
-  /** Whether the state is as old as the last number that the client has seen: then a replay can go on from it. */
+  /** Whether the state is current up to the client's last sequence number, so that a replay can continue it. */
   canReplay = false;
-  /** The connection on which a subscription is asked for, until it is answered. */
+  /** The connection with a subscribe request in flight. */
   subscribingOn: RpcConnection | undefined;
-  /** How often the host has failed to answer that. */
+  /** Number of failed subscribe requests in a row. */
   subscribeFailures = 0;
-  /** Ends the time after which it is asked for again. */
+  /** Cancels the resubscribe timer. */
   cancelResubscribe: (() => void) | undefined;
   #status: ChannelView<unknown>['status'] = 'loading';
   #error: Error | undefined;
@@ -71,21 +74,21 @@ export class Channel<K extends ChannelKind = ChannelKind> {
     return this.#status === 'gone';
   }
 
-  /** The host's state as a whole: from now on envelopes follow. */
+  /** Applies a snapshot; envelopes follow from here. */
   applySnapshot(state: AnyChannelState, fromSeq: number): void {
-    // The channel was subscribed to as this kind; the host knows what it is.
+    // The channel was opened with this kind, so the snapshot has its state type.
     this.optimistic.applySnapshot(state as ChannelStates[K], fromSeq);
     this.canReplay = true;
     this.subscribeFailures = 0;
     this.#setStatus('live');
   }
 
-  /** The host goes on where it was. */
+  /** Continues with the current state after a replay. */
   markLive(): void {
     this.#setStatus('live');
   }
 
-  /** The connection is gone. */
+  /** The connection closed. */
   markDisconnected(): void {
     this.cancelResubscribe?.();
     this.cancelResubscribe = undefined;
@@ -94,24 +97,24 @@ export class Channel<K extends ChannelKind = ChannelKind> {
     else if (!this.isGone) this.clearError();
   }
 
-  /** The host did not show it. That says nothing about whether it is there. */
+  /** A subscribe request failed. The channel may still exist. */
   markSubscribeFailed(error: Error): void {
     this.subscribeFailures += 1;
     this.#setStatus(this.#status, error);
   }
 
-  /** It is asked for anew: what went wrong before is not said any more. */
+  /** Clears the last subscribe error before a retry. */
   clearError(): void {
     if (this.#error) this.#setStatus(this.#status);
   }
 
-  /** The state is older than what the client has seen elsewhere: only a whole one helps. */
+  /** The state is behind the client's sequence number, so only a snapshot can update it. */
   markOutdated(): void {
     this.canReplay = false;
     this.markDisconnected();
   }
 
-  /** It is wanted again. */
+  /** Reopens a channel that was gone. */
   reopen(): void {
     if (this.isGone) this.#setStatus(this.optimistic.confirmed === undefined ? 'loading' : 'disconnected');
   }
@@ -125,7 +128,7 @@ export class Channel<K extends ChannelKind = ChannelKind> {
 
   applyEnvelope(envelope: Envelope, isOwn: boolean): TrackedAction | undefined {
     const before = this.optimistic.confirmed;
-    // Between a state that is old and one that is on its way, envelopes have nothing to move; they still answer.
+    // While a snapshot is in flight, envelopes do not change the outdated state, but they still settle pending actions.
     const answered = this.isLive
       ? this.optimistic.applyEnvelope(envelope, isOwn)
       : this.optimistic.settlePending(envelope, isOwn);
@@ -138,7 +141,7 @@ export class Channel<K extends ChannelKind = ChannelKind> {
     this.#view.invalidate();
   }
 
-  /** Gives wishes up. */
+  /** Rejects the pending actions that match. */
   rejectPending(matches: (pending: TrackedAction) => boolean, error: Error): void {
     const dropped = this.optimistic.removePending(matches);
     if (dropped.length > 0) this.#view.invalidate();

@@ -1,4 +1,7 @@
-/** A client of the Agent Host Protocol: one logical client over as many connections as it takes. */
+/**
+ * AHP client: one logical client over a series of connections. Owns the channels, subscriptions and pending actions. Does
+ * not know the page or Svelte.
+ */
 
 import { type Backoff, backoffDelay } from './backoff.ts';
 import { Channel, type ChannelView, type TrackedAction, type ViewOptions } from './channel.ts';
@@ -27,21 +30,21 @@ import {
 } from './types/index.ts';
 
 export interface ClientOptions {
-  /** Where the host is; asked anew for each connection, since a token may have changed. */
+  /** URL of the host; read for each connection, since the token may change. */
   readonly url: () => string;
   /**
-   * Who this is, for the host. It must be new whenever the page is: the host answers a number that a client has used
-   * before with what it answered then.
+   * Identifies this client to the host. It must be unique per page load, because the host replays its earlier response to
+   * a repeated clientSeq.
    */
   readonly clientId?: string;
   readonly clientInfo?: Implementation;
   readonly environment?: Environment;
   readonly backoff?: Backoff;
-  /** Milliseconds that the host may take to answer. */
+  /** Request timeout. */
   readonly requestTimeoutMs?: number;
-  /** Milliseconds that a channel is kept which nobody holds any more: people go back and forth. */
+  /** Time before a channel without handles is unsubscribed. */
   readonly releaseDelayMs?: number;
-  /** Milliseconds of silence after which the host is asked whether it is there, and that it may take to say so. */
+  /** Idle time before a ping, and its timeout. */
   readonly pingAfterMs?: number;
   readonly pingTimeoutMs?: number;
 }
@@ -51,26 +54,26 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A channel that somebody holds open. */
+/** An open channel. Several handles share one subscription. */
 export interface ChannelHandle<K extends ChannelKind> {
   readonly uri: Uri;
   readonly view: Readable<ChannelView<ChannelStates[K]>>;
   /**
-   * Wishes for a change. It is shown at once, sent when the channel is live, and sent again with its number when the
-   * connection was lost before the answer. Fails with the host's reason if the host does not want it, and is undone.
+   * Dispatches an action. It applies optimistically at once, is sent while the channel is live, and is sent again with
+   * the same clientSeq after a reconnect. Rejects with the host's reason and rolls back if the host rejects it.
    */
   dispatch(action: Action): Promise<Envelope>;
-  /** Lets go of it; more than once is the same as once. */
+  /** Releases the handle. Idempotent. */
   close(): void;
 }
 
-/** How the client has (again) become part of the host's life. */
+/** How the client resynchronized with the host after connecting. */
 export type ReconnectOutcome = 'initialized' | 'replayed' | 'snapshots';
 
 const PROTOCOL_VERSIONS = ['1.0.0', '0.9.0'];
 const DEFAULT_REQUEST_TIMEOUT_MS = 30_000;
 const DEFAULT_RELEASE_DELAY_MS = 10_000;
-/** What a host answers that does not have a channel: the last of them where its address cannot be one of this host. */
+/** Error codes for a channel that does not exist; `invalidParams` covers URIs that this host cannot have. */
 const CHANNEL_NOT_FOUND_CODES: ReadonlySet<number> = new Set([
   ErrorCode.sessionNotFound,
   ErrorCode.notFound,
@@ -81,7 +84,7 @@ export class Client {
   readonly clientId: string;
   readonly environment: Environment;
   readonly batch: UpdateBatch;
-  /** What the host said about itself. */
+  /** The host's `initialize` result. */
   readonly host: Readable<InitializeResult | undefined>;
   readonly root: Readable<ChannelView<RootState>>;
   readonly #options: ClientOptions;
@@ -92,7 +95,7 @@ export class Client {
   readonly #notificationListeners = new Map<string, Listeners<never>>();
   readonly #reconnectListeners = new Listeners<ReconnectOutcome>();
   readonly #rejectionListeners = new Listeners<RejectedError | UnconfirmedError>();
-  /** Whether a host has met this client. */
+  /** Whether a host has accepted this client id. */
   #isKnownToHost = false;
   #reconnectOutcome: ReconnectOutcome = 'initialized';
   #lastServerSeq = 0;
@@ -127,20 +130,20 @@ export class Client {
     this.#connection.start();
   }
 
-  /** Ends the connection. What was not answered fails. */
+  /** Closes the connection and rejects pending actions. */
   stop(): void {
     this.#connection.stop();
     const error = new DisconnectedError('The client was stopped.');
     for (const channel of this.#channels.values()) channel.rejectPending(() => true, error);
   }
 
-  /** Does now what would be done later: connects, and asks for what the host has not shown. */
+  /** Reconnects and resubscribes now instead of after the backoff. */
   retry(): void {
     this.#connection.wake();
     for (const channel of this.#channels.values()) if (channel.cancelResubscribe) this.#resubscribeNow(channel);
   }
 
-  /** Asks the host. While there is no connection it waits for one, but not longer than for an answer. */
+  /** Sends a request. Without a connection it waits for one until the timeout. */
   async request<M extends CommandMethod>(
     method: M,
     params: CommandParams<M>,
@@ -154,29 +157,29 @@ export class Client {
     return rpc.request<CommandResult<M>>(method, params, { ...options, timeoutMs: rest });
   }
 
-  /** Listens to what the host says without being asked. */
+  /** Subscribes to a notification of the host. */
   on<N extends keyof HostNotifications>(method: N, run: (params: HostNotifications[N]) => void): () => void {
     const listeners = this.#notificationListeners.get(method) ?? new Listeners<never>();
     this.#notificationListeners.set(method, listeners);
     return listeners.add(run as (params: never) => void);
   }
 
-  /** Tells when the client is (again) part of the host's life. What was only notified meanwhile was missed. */
+  /** Notifies after each (re)connect. Notifications sent in between were missed. */
   onReconnected(run: (outcome: ReconnectOutcome) => void): () => void {
     return this.#reconnectListeners.add(run);
   }
 
-  /** Tells of every wish that the host did not take, also where nobody waits for the answer. */
+  /** Notifies about every rejected action, even if its promise is unused. */
   onRejected(run: (error: RejectedError | UnconfirmedError) => void): () => void {
     return this.#rejectionListeners.add(run);
   }
 
-  /** Carries out requests of the host. */
+  /** Registers a handler for requests of the host. */
   handle(method: string, handler: RequestHandler): void {
     this.#handlers.set(method, handler);
   }
 
-  /** Opens a channel, or holds one more time what is open. The extent counts for the first one. */
+  /** Opens a channel or adds a handle to an open one. The view options of the first handle apply. */
   open<K extends ChannelKind>(kind: K, uri: Uri, viewOptions?: ViewOptions): ChannelHandle<K> {
     const channel = this.#getOrCreateChannel(kind, uri, viewOptions);
     channel.handleCount += 1;
@@ -218,7 +221,10 @@ export class Client {
     });
   }
 
-  /** Lets a channel go that nobody holds, once its wishes are answered: the answers come by the subscription. */
+  /**
+   * Unsubscribes a channel without handles once its pending actions are settled, since their echoes arrive on the
+   * subscription.
+   */
   #removeUnused(uri: Uri): void {
     const channel = this.#channels.get(uri);
     if (!channel || channel.handleCount > 0 || channel.optimistic.pending.length > 0) return;
@@ -243,14 +249,14 @@ export class Client {
       };
       channel.addPending(pending);
     });
-    // Whoever does not wait for the answer is told by `onRejected`.
+    // Callers that ignore the promise are covered by `onRejected`.
     answer.catch(() => undefined);
     if (channel.isGone) channel.markGone('This channel no longer exists.');
     else this.#sendPending();
     return answer;
   }
 
-  /** Sends wishes that this connection has not seen, in the order in which they were made, where an answer would be heard. */
+  /** Sends the pending actions of live channels that this connection has not sent, in clientSeq order. */
   #sendPending(): void {
     const rpc = this.#connection.rpc;
     if (!rpc) return;
@@ -286,7 +292,7 @@ export class Client {
     }
   }
 
-  /** Whether the host knows this client. */
+  /** Whether the host still knows this client. */
   async #reconnect(rpc: RpcConnection): Promise<boolean> {
     const subscriptions = [...this.#channels.values()]
       .filter((channel) => channel.canReplay)
@@ -309,8 +315,8 @@ export class Client {
   }
 
   /**
-   * What was sent to a host that has forgotten this client may have been taken: once more might be twice. That is so from now
-   * on, since the host may get to know the client again by an answer that never arrives here.
+   * The host forgot this client and may have applied the unconfirmed actions, so sending them again could apply them
+   * twice. They are rejected now, because the host may learn the client id again through a response that never arrives.
    */
   #rejectUnconfirmed(): void {
     this.#isKnownToHost = false;
@@ -358,7 +364,7 @@ export class Client {
     this.#reconnectListeners.notify(this.#reconnectOutcome);
   }
 
-  /** Asks for a channel's state and everything that follows, unless that is so already. */
+  /** Subscribes to a channel unless it is live or a request is in flight. */
   #subscribe<K extends ChannelKind>(channel: Channel<K>): void {
     const rpc = this.#connection.rpc;
     if (!rpc || channel.isLive || channel.isGone || channel.subscribingOn === rpc || channel.cancelResubscribe) return;
@@ -376,16 +382,16 @@ export class Client {
       .request('subscribe', params, { timeoutMs: this.#requestTimeoutMs, onResult: receive })
       .then(settled, (error: Error) => {
         settled();
-        // Without a connection it is asked for again with the next one.
+        // The next connection subscribes again.
         if (error instanceof DisconnectedError || rpc !== this.#connection.rpc) return;
         if (error instanceof RpcError && CHANNEL_NOT_FOUND_CODES.has(error.code)) channel.markGone(error.message);
         else this.#resubscribeLater(channel, error);
       });
   }
 
-  /** A host that was too slow, or had a trouble of its own, may do better the next time; wishes wait for it. */
+  /** Schedules another attempt after a timeout or a host error; pending actions wait. */
   #resubscribeLater<K extends ChannelKind>(channel: Channel<K>, error: Error): void {
-    // Nobody wants it any more, or it has come in another way.
+    // The channel was released or became live meanwhile.
     if (this.#channels.get(channel.uri)?.view !== channel.view || channel.isLive) return;
     channel.markSubscribeFailed(error);
     const wait = backoffDelay(channel.subscribeFailures, this.environment.random(), this.#options.backoff);
@@ -419,11 +425,11 @@ export class Client {
     const { rejectionReason: reason } = envelope;
     if (reason === undefined) pending.resolve(envelope);
     else pending.reject(new RejectedError(channel.uri, pending.action, reason));
-    // It was only kept for this answer.
+    // The channel was kept only for this echo.
     if (channel.cancelRelease === undefined) this.#removeUnused(channel.uri);
   }
 
-  /** An action that makes no sense here may have made sense to the host: then the state is asked for anew. */
+  /** An action that cannot be reduced here outdates the state, so the channel is subscribed again. */
   #applyToChannel(channel: Channel, envelope: Envelope, isOwn: boolean): TrackedAction | undefined {
     const pending = channel.optimistic.pending.find((one) => isOwn && one.clientSeq === envelope.origin?.clientSeq);
     try {
@@ -444,7 +450,7 @@ export class Client {
       const done = (settle: () => void) => {
         stopTimer();
         signal?.removeEventListener('abort', abort);
-        // The value is told at once, before there is something to stop.
+        // `subscribe` calls back synchronously, before `stopListening` is assigned.
         queueMicrotask(() => stopListening());
         settle();
       };

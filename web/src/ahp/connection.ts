@@ -1,4 +1,7 @@
-/** Keeps one connection to the host alive: opens it, watches it, and opens another one when it ends. */
+/**
+ * Maintains one connection to the host: connects, pings, and reconnects with backoff. Does not know channels or actions;
+ * `ConnectionHandlers` runs the handshake.
+ */
 
 import { type Backoff, backoffDelay, DEFAULT_BACKOFF } from './backoff.ts';
 import type { Environment, Socket } from './environment.ts';
@@ -10,7 +13,7 @@ export type ConnectionState =
   | { readonly phase: 'idle' }
   | { readonly phase: 'connecting'; readonly failures: number }
   | { readonly phase: 'ready' }
-  /** The host is away; it is tried again at a time (in milliseconds), or earlier when the page wakes up. */
+  /** Disconnected; the next attempt is at `until` (milliseconds), or earlier when the page wakes up. */
   | {
       readonly phase: 'waiting';
       readonly failures: number;
@@ -18,29 +21,29 @@ export type ConnectionState =
       readonly reason: string;
       readonly offline: boolean;
     }
-  /** Trying again would not help. */
+  /** The host refused the client; retrying does not help. */
   | { readonly phase: 'refused'; readonly reason: string };
 
-/** Thrown by a handshake that would fail each time. */
+/** Thrown by a handshake that fails permanently. */
 export class HandshakeRefusedError extends Error {}
 
 export interface ConnectionHandlers {
-  /** Introduces the client on a new connection. The link is ready when this is done. */
+  /** Runs the handshake on a new connection. */
   handshake(rpc: RpcConnection): Promise<void>;
-  /** Everything that is to follow the handshake. */
+  /** Called after the handshake. */
   onReady(rpc: RpcConnection): void;
   onNotification(method: string, params: unknown): void;
   findHandler(method: string): RequestHandler | undefined;
-  /** The connection is gone. */
+  /** The connection closed. */
   onDisconnected(): void;
 }
 
 export interface ConnectionOptions {
-  /** Where the host is, asked anew each time. */
+  /** URL of the host, read for each attempt. */
   readonly url: () => string;
   readonly environment: Environment;
   readonly backoff?: Backoff;
-  /** Milliseconds of silence after which the host is asked whether it is there, and that it may take to answer. */
+  /** Idle time before a ping, and its timeout. */
   readonly pingAfterMs?: number;
   readonly pingTimeoutMs?: number;
 }
@@ -68,7 +71,7 @@ export class Connection {
     return this.#state;
   }
 
-  /** The connection, if it is ready. */
+  /** The RPC connection, while it is ready. */
   get rpc(): RpcConnection | undefined {
     return this.#state.value.phase === 'ready' ? this.#rpc : undefined;
   }
@@ -89,14 +92,14 @@ export class Connection {
     if (rpc) this.#handlers.onDisconnected();
   }
 
-  /** Somebody looks, or the network is back: does now what would have been done later. */
+  /** Retries or pings now, because the page became visible or the network returned. */
   wake(): void {
     const { phase } = this.#state.value;
     if (phase === 'waiting' || phase === 'refused') {
       this.#failures = 0;
       this.#connect();
     } else if (phase === 'ready') {
-      // A machine that slept finds connections that look alive and are not.
+      // After sleep a socket can look open although the connection is lost.
       this.#ping();
     }
   }
@@ -144,7 +147,7 @@ export class Connection {
   #onClosed(rpc: RpcConnection, reason: string): void {
     if (this.#rpc !== rpc) return;
     this.#rpc = undefined;
-    // Who listens to the user's word must not find a connection that is gone.
+    // The state changes first, so that handlers do not see a closed connection.
     this.#scheduleRetry(reason);
     this.#handlers.onDisconnected();
   }
@@ -153,7 +156,7 @@ export class Connection {
     this.#stopTimer?.();
     this.#failures += 1;
     const backoff = this.#options.backoff ?? DEFAULT_BACKOFF;
-    // A browser that knows of no network may be wrong, and a host on this machine needs none: it is tried, but rarely.
+    // `navigator.onLine` can be wrong, and a local host needs no network, so the client retries at the maximum delay.
     const offline = !this.#environment.isOnline();
     const delayMs = offline ? backoff.maxDelayMs : backoffDelay(this.#failures, this.#environment.random(), backoff);
     const until = this.#environment.now() + delayMs;
@@ -161,7 +164,7 @@ export class Connection {
     this.#state.set({ phase: 'waiting', failures: this.#failures, until, reason, offline });
   }
 
-  /** Looks after a while whether something was heard. */
+  /** Pings after the idle time. */
   #schedulePing(rpc: RpcConnection): void {
     const pingAfterMs = this.#options.pingAfterMs ?? DEFAULT_PING_AFTER_MS;
     const remainingMs = rpc.lastReceivedAt + pingAfterMs - this.#environment.now();

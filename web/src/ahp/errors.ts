@@ -1,4 +1,4 @@
-/** Everything that can go wrong, each with a sentence for people. */
+/** Errors of the AHP client, each with a message for the user. */
 
 import type { Action, Uri } from './types/index.ts';
 
@@ -15,7 +15,7 @@ export class RpcError extends Error {
   }
 }
 
-/** The host did not answer in time. Whether it did what it was asked is not known. */
+/** The host did not respond in time. The request may still have been executed. */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
 
@@ -24,12 +24,12 @@ export class TimeoutError extends Error {
   }
 }
 
-/** The connection ended before there was an answer, or there is none. */
+/** The connection closed before the response, or there is none. */
 export class DisconnectedError extends Error {
   override readonly name = 'DisconnectedError';
 }
 
-/** The host did not take a wish, and nothing has changed. */
+/** The host rejected an action; the state is rolled back. */
 export class RejectedError extends Error {
   override readonly name = 'RejectedError';
   readonly channel: Uri;
@@ -42,7 +42,7 @@ export class RejectedError extends Error {
   }
 }
 
-/** A wish was sent to a host that no longer knows this client: it may have been taken, so it is not sent again. */
+/** An action was sent to a host that no longer knows this client. It may have been applied, so it is not sent again. */
 export class UnconfirmedError extends Error {
   override readonly name = 'LostError';
 
@@ -51,7 +51,7 @@ export class UnconfirmedError extends Error {
   }
 }
 
-/** The channel is not there, or not any more. */
+/** The channel does not exist (any more). */
 export class ChannelGoneError extends Error {
   override readonly name = 'GoneError';
   readonly channel: Uri;

@@ -1,4 +1,4 @@
-/** A client of the Agent Host Protocol, without dependencies. */
+/** Public API of the AHP client. The client has no dependencies and imports nothing from the page. */
 
 export { type Backoff, backoffDelay, DEFAULT_BACKOFF } from './backoff.ts';
 export type { ChannelView, ViewOptions } from './channel.ts';

@@ -1,19 +1,19 @@
-/** Values that change, for whoever shows them. They follow the contract of Svelte's stores, without Svelte. */
+/** Observable values with the contract of Svelte stores, without Svelte. */
 
 import type { Environment } from './environment.ts';
 
 export interface Readable<T> {
-  /** Calls at once with the value, and again whenever it has changed; the result stops it. */
+  /** Calls back with the value at once and after each change; the result unsubscribes. */
   subscribe(run: (value: T) => void): () => void;
   readonly value: T;
 }
 
-/** Listeners of something that happens. One that throws does not keep the others from hearing it. */
+/** A set of listeners. A listener that throws does not affect the others. */
 export class Listeners<T> {
   readonly #all = new Set<(value: T) => void>();
 
   add(run: (value: T) => void): () => void {
-    // The same function may listen twice.
+    // The same function may be added twice.
     const own = (value: T) => run(value);
     this.#all.add(own);
     return () => this.#all.delete(own);
@@ -24,7 +24,7 @@ export class Listeners<T> {
       try {
         run(value);
       } catch (error) {
-        // Reported as any other uncaught error, and not in the middle of what the client is doing.
+        // Reports the error as uncaught, outside the current call.
         queueMicrotask(() => {
           throw error;
         });
@@ -37,7 +37,7 @@ export class Listeners<T> {
   }
 }
 
-/** A value that tells at once. */
+/** A value that notifies synchronously. */
 export class WritableValue<T> implements Readable<T> {
   #value: T;
   readonly #listeners = new Listeners<T>();
@@ -63,7 +63,7 @@ export class WritableValue<T> implements Readable<T> {
   }
 }
 
-/** Tells all values that have changed together, once per frame. */
+/** Notifies all changed values once per frame. */
 export class UpdateBatch {
   readonly #environment: Environment;
   readonly #pending = new Set<() => void>();
@@ -78,7 +78,7 @@ export class UpdateBatch {
     this.#stop ??= this.#environment.onNextFrame(() => this.flush());
   }
 
-  /** Tells now. */
+  /** Notifies now. */
   flush(): void {
     this.#stop?.();
     this.#stop = undefined;
@@ -88,10 +88,7 @@ export class UpdateBatch {
   }
 }
 
-/**
- * A value that is computed when somebody looks, and told at most once per frame. 200 changes in a second are 200 calls of
- * `changed` and at most as many computations as there are frames.
- */
+/** A lazily computed value that notifies at most once per frame, regardless of how often it is invalidated. */
 export class BatchedValue<T> implements Readable<T> {
   readonly #compute: () => T;
   readonly #batch: UpdateBatch;
@@ -116,7 +113,7 @@ export class BatchedValue<T> implements Readable<T> {
     return this.#value;
   }
 
-  /** Something that the value is made of has changed. */
+  /** Marks the value as outdated. */
   invalidate(): void {
     this.#stale = true;
     this.#batch.add(this.#scheduledNotify);

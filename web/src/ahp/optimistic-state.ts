@@ -1,18 +1,18 @@
-/** A state as the host confirmed it, and wishes on top of it that the host has not answered yet. */
+/** Optimistic state: the confirmed state of the host with pending actions applied on top. Knows nothing of connections. */
 
 import type { Reducer } from './reducers/index.ts';
 import type { Action, Envelope } from './types/index.ts';
 
-/** An action that was dispatched and not answered. */
+/** A dispatched action without a confirmation. */
 export interface PendingAction {
   readonly clientSeq: number;
   readonly action: Action;
 }
 
 /**
- * Knows nothing of connections. Numbers make it safe to be told the same thing twice: an envelope that is not newer than the
- * state moves nothing, but it still answers a wish. A wish that is repeated after a lost echo is answered by its first
- * envelope, whose number is an old one.
+ * Sequence numbers make repeated envelopes harmless: an envelope that is not newer than the state changes nothing, but
+ * still settles its pending action. An action that is sent again after a lost echo is settled by its first envelope,
+ * which has an old number.
  */
 export class OptimisticState<S, W extends PendingAction> {
   readonly #reduce: Reducer<S>;
@@ -26,7 +26,7 @@ export class OptimisticState<S, W extends PendingAction> {
     this.#reduce = reduce;
   }
 
-  /** The state with all wishes granted. Without a snapshot there is none. */
+  /** The confirmed state with all pending actions applied; undefined before the first snapshot. */
   get state(): S | undefined {
     if (this.#stale) {
       this.#stale = false;
@@ -39,12 +39,12 @@ export class OptimisticState<S, W extends PendingAction> {
     return this.#confirmed;
   }
 
-  /** In the order in which they were made. */
+  /** In dispatch order. */
   get pending(): readonly W[] {
     return this.#pending;
   }
 
-  /** The host's state as a whole. Wishes stay: whether they are in it, the host has yet to say. */
+  /** Replaces the confirmed state. Pending actions stay until an envelope settles them. */
   applySnapshot(state: S, fromSeq: number): void {
     this.#confirmed = state;
     this.#seq = fromSeq;
@@ -56,7 +56,7 @@ export class OptimisticState<S, W extends PendingAction> {
     this.#stale = true;
   }
 
-  /** Takes wishes back, whatever became of them. */
+  /** Removes and returns the pending actions that match. */
   removePending(matches: (action: W) => boolean): readonly W[] {
     const removed = this.#pending.filter(matches);
     if (removed.length === 0) return removed;
@@ -65,7 +65,7 @@ export class OptimisticState<S, W extends PendingAction> {
     return removed;
   }
 
-  /** Takes an envelope; the result is the wish that it answers. */
+  /** Applies an envelope; returns the pending action that it settles. */
   applyEnvelope(envelope: Envelope, isOwn: boolean): W | undefined {
     const settled = this.settlePending(envelope, isOwn);
     if (this.#confirmed === undefined || envelope.serverSeq <= this.#seq) return settled;
@@ -79,7 +79,7 @@ export class OptimisticState<S, W extends PendingAction> {
     return settled;
   }
 
-  /** The wish that an envelope answers, which is no wish any more. */
+  /** Removes and returns the pending action that an envelope settles. */
   settlePending(envelope: Envelope, isOwn: boolean): W | undefined {
     const clientSeq = isOwn ? envelope.origin?.clientSeq : undefined;
     return clientSeq === undefined ? undefined : this.removePending((action) => action.clientSeq === clientSeq)[0];

@@ -1,18 +1,21 @@
-/** JSON-RPC over one WebSocket: one message per text frame, requests both ways. Knows nothing of sessions or numbers. */
+/**
+ * JSON-RPC over one WebSocket: one message per text frame, requests in both directions. Knows nothing of sessions or
+ * sequence numbers.
+ */
 
 import type { Environment, Socket } from './environment.ts';
 import { DisconnectedError, RpcError, TimeoutError } from './errors.ts';
 import { ErrorCode } from './types/index.ts';
 
-/** Carries out a request of the host. */
+/** Handles a request of the host. */
 export type RequestHandler = (params: Record<string, unknown>) => unknown;
 
 export interface RpcHandlers {
-  /** A notification, in the order of arrival. */
+  /** Called for each notification in order of arrival. */
   onNotification(method: string, params: unknown): void;
-  /** Who carries out a request of the host; nobody means that it is answered with "unknown method". */
+  /** Finds the handler of a request; undefined answers "unknown method". */
   findHandler(method: string): RequestHandler | undefined;
-  /** The connection has ended; said once. */
+  /** The connection closed; called once. */
   onClosed(reason: string): void;
 }
 
@@ -20,8 +23,8 @@ export interface RpcRequestOptions<R, T> {
   /** Milliseconds. */
   readonly timeoutMs: number;
   /**
-   * Called with the answer before anything that follows it is looked at. A promise's callbacks run later, when the
-   * envelopes behind the answer may already have come.
+   * Runs with the result before the next frame is processed. Promise callbacks run later, when envelopes after the
+   * response may have arrived.
    */
   readonly onResult?: (result: R) => T;
   readonly signal?: AbortSignal;
@@ -32,7 +35,7 @@ interface PendingRequest {
   reject(error: Error): void;
 }
 
-/** Close codes of ours: a peer that does not speak the protocol, and one that does not speak at all. */
+/** Own close codes: malformed message, unresponsive host. */
 const CLOSE_MALFORMED = 4002;
 const CLOSE_UNRESPONSIVE = 4003;
 
@@ -46,7 +49,7 @@ export class RpcConnection {
   readonly #pendingRequests = new Map<number, PendingRequest>();
   #nextId = 1;
   #closed = false;
-  /** When something was last heard. */
+  /** Time of the last received frame. */
   lastReceivedAt: number;
 
   constructor(socket: Socket, environment: Environment, handlers: RpcHandlers) {
@@ -56,7 +59,7 @@ export class RpcConnection {
     this.lastReceivedAt = environment.now();
     socket.onmessage = (event) => this.#onMessage(event.data);
     socket.onclose = (event) => this.#onClosed(event.reason || 'The connection to the host closed.');
-    // A close follows, and says as much as a page may know.
+    // A close event follows with everything that a page may know.
     socket.onerror = () => undefined;
   }
 
@@ -94,20 +97,20 @@ export class RpcConnection {
     if (!this.#closed) this.#send({ jsonrpc: '2.0', method, params });
   }
 
-  /** Ends the connection; the peer is told at once, whatever the network does. */
+  /** Closes the connection and notifies the handlers at once. */
   close(code = 1000, reason = ''): void {
-    // The reason is for people here; a close frame has little room.
+    // The reason is for the user; a close frame has little room.
     this.#socket.close(code);
     this.#onClosed(reason || 'The connection was closed.');
   }
 
-  /** Gives the connection up since nothing is heard. */
+  /** Closes the connection because the host does not respond. */
   closeUnresponsive(): void {
     this.close(CLOSE_UNRESPONSIVE, 'The host is not responding.');
   }
 
   #send(message: object): void {
-    // On one that is ending it would be lost all the same, and browsers complain; that it has ended is said soon.
+    // Sending on a closing socket logs a browser warning; the close event follows.
     if (this.#socket.readyState === SOCKET_OPEN) this.#socket.send(JSON.stringify(message));
   }
 
@@ -122,7 +125,7 @@ export class RpcConnection {
       else void this.#onRequest(id, method, params);
     } else if (typeof id === 'number') {
       const open = this.#pendingRequests.get(id);
-      // An answer that nobody waits for any more is late, not wrong.
+      // A response to a request that timed out is ignored.
       if (error) open?.reject(toRpcError(error));
       else open?.resolve(result);
     }

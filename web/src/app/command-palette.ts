@@ -1,4 +1,4 @@
-/** What the palette offers for what was typed. */
+/** Entries of the command palette for a typed text. Knows neither the page nor its dialogs. */
 
 import type { SessionSummary } from '../ahp/index.ts';
 import {
@@ -16,16 +16,16 @@ import type { IconName } from '../ui/icons.ts';
 export interface PaletteEntry {
   readonly key: string;
   readonly label: string;
-  /** What else is said about it, at its end. */
+  /** Secondary text at the end. */
   readonly hint?: string;
   readonly icon: IconName;
   readonly run: () => void;
 }
 
-/** How many sessions are offered at once: whoever wants others types on. */
+/** Maximum sessions in the palette. */
 const MAX_SESSION_ENTRIES = 40;
 
-/** Actions and sessions that have all the words; sessions first where nothing is typed, what waits before all others. */
+/** Finds actions and sessions that match all words. Without text, sessions come first; waiting sessions always precede others. */
 export function findPaletteEntries(
   text: string,
   sessions: readonly SessionSummary[],

@@ -1,4 +1,4 @@
-/** What is said while the host is away, and when it comes back as another one. */
+/** Notices about the connection: disconnected, offline, incompatible, updated. Pure; does not own timers. */
 
 import type { ConnectionState } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -10,10 +10,10 @@ export interface ConnectionNotice {
   readonly hint: string;
 }
 
-/** Shorter ones are not worth a word, in milliseconds. */
+/** Shorter outages show no notice. */
 export const NOTICE_DELAY_MS = 1_500;
 
-/** What there is to say, if anything; `since` is when the host was last there, or when it was first asked. */
+/** The notice for a connection state, if any; `since` is when the outage started. */
 export function connectionNotice(state: ConnectionState, since: number, now: number): ConnectionNotice | undefined {
   if (state.phase === 'refused')
     return {
@@ -34,7 +34,7 @@ export function connectionNotice(state: ConnectionState, since: number, now: num
   return { kind: 'disconnected', text: strings.connection.disconnected(formatOutage(now - since)), hint };
 }
 
-/** What there is to say of a host that was updated under the page: `first` is the version that the page came with. */
+/** The notice about a host that was updated after it served this page. */
 export function versionNotice(
   pageVersion: string | undefined,
   hostVersion: string | undefined,

@@ -1,4 +1,4 @@
-/** The page itself: its host, where somebody is, and what was said to them. */
+/** The page: its host, route, notices and dialogs. Components reach it with `getPage`. */
 
 import { createContext, tick } from 'svelte';
 import { browserEnvironment, Host, type Uri } from '../ahp/index.ts';
@@ -16,31 +16,31 @@ export interface Notice {
   readonly text: string;
 }
 
-/** How long a notice stays, in milliseconds; an error stays until somebody has read it. */
+/** Duration of an info notice; errors stay until dismissed. */
 const NOTICE_DURATION_MS = 5_000;
 const MINUTE_MS = 60_000;
 
 const NARROW_QUERY = matchMedia('(max-width: 760px)');
 
-/** Marks places that one came to from within the page. */
+/** History state of entries created by this page. */
 const IN_APP_STATE = { inside: true };
 
 export class Page {
   readonly host: Host;
   readonly preferences = new Preferences();
-  /** What can be done to sessions, wherever one is. */
+  /** Actions on sessions from any view. */
   readonly actions = new SessionActions(this);
   route: Route = $state.raw(parseRoute(location.pathname, location.search));
   notices: readonly Notice[] = $state.raw([]);
-  /** On a phone the list is a sheet of its own. */
+  /** Whether the list is open on a phone. */
   isListOpen = $state(false);
-  /** Dialogs that can be opened from anywhere. */
+  /** The open global dialog. */
   dialog: 'shortcuts' | 'settings' | 'device' | 'palette' | undefined = $state();
-  /** Whether somebody looks at this page. */
+  /** Whether the page is visible and focused. */
   isVisible = $state(true);
-  /** Whether the list and the rest are two screens. */
+  /** Whether the list and the main pane are separate screens. */
   isNarrow = $state(NARROW_QUERY.matches);
-  /** The time, as exactly as "5m ago" needs it. */
+  /** The current time, precise enough for "5m". */
   now = $state(Date.now());
   #noticeCount = 0;
 
@@ -53,7 +53,7 @@ export class Page {
     });
   }
 
-  /** Connects, and follows the browser's own way back and forth; the result ends both. */
+  /** Connects and follows the browser history; the result undoes both. */
   start(): () => void {
     const onPopState = () => {
       this.route = parseRoute(location.pathname, location.search);
@@ -81,7 +81,7 @@ export class Page {
     };
   }
 
-  /** Goes somewhere; `replace` leaves no way back to where one was. */
+  /** Navigates; `replace` adds no history entry. */
   navigate(route: Route, mode: 'push' | 'replace' = 'push'): void {
     const address = formatRoute(route);
     if (mode === 'replace') history.replaceState(history.state, '', address);
@@ -90,32 +90,32 @@ export class Page {
     this.isListOpen = false;
   }
 
-  /** Goes where one came from, or home if that was not this page. */
+  /** Goes back, or home if the previous entry is not of this page. */
   goBack(): void {
     if (history.state?.inside === true) history.back();
     else this.navigate({ view: 'home' }, 'replace');
   }
 
-  /** Opens a session. What was pressed for it loses the focus, which belongs to the session's field for messages. */
+  /** Opens a session and moves the focus to its message field. */
   openSession(session: Uri, chat?: Uri): void {
     if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
     this.navigate({ view: 'session', session, ...(chat && { chat }) });
     void tick().then(focusMessageFieldUnlessTouch);
   }
 
-  /** The session that waits for somebody, the next one if one of them is open. */
+  /** The next waiting session after the open one. */
   findNextWaiting(): Uri | undefined {
     const waiting = this.host.sessions.view.value.items.filter(isWaiting).map(({ resource }) => resource);
     const at = this.route.view === 'session' ? waiting.indexOf(this.route.session) : -1;
     return waiting[(at + 1) % waiting.length];
   }
 
-  /** Closes every dialog, whoever has opened it: each tells its owner. */
+  /** Closes every open dialog; each notifies its owner. */
   closeDialogs(): void {
     for (const dialog of document.querySelectorAll<HTMLDialogElement>('dialog[open]')) dialog.close();
   }
 
-  /** Tells somebody something in passing. */
+  /** Shows a notice. */
   showNotice(text: string, kind: Notice['kind'] = 'info'): void {
     this.#noticeCount += 1;
     const notice = { id: this.#noticeCount, kind, text };
@@ -127,7 +127,7 @@ export class Page {
     this.notices = this.notices.filter((notice) => notice.id !== id);
   }
 
-  /** Waits for a wish, and says why if it fails. Whether it was granted. */
+  /** Awaits an operation and shows its error as a notice. Returns whether it succeeded. */
   async attempt(operation: Promise<unknown>): Promise<boolean> {
     try {
       await operation;

@@ -1,8 +1,8 @@
-/** What somebody prefers in this browser. It is kept here and nowhere else. */
+/** Preferences of this browser, in localStorage. They are not synced. */
 
 export type Theme = 'system' | 'light' | 'dark';
 
-/** A browser that keeps nothing is a browser all the same. */
+/** Reads a stored value; undefined if the browser blocks storage. */
 export function readStored(key: string): string | undefined {
   try {
     return localStorage.getItem(`hostler.${key}`) ?? undefined;
@@ -16,14 +16,14 @@ export function writeStored(key: string, value: string | undefined): void {
     if (value === undefined) localStorage.removeItem(`hostler.${key}`);
     else localStorage.setItem(`hostler.${key}`, value);
   } catch {
-    // It holds until the page is left.
+    // Applies until the page closes.
   }
 }
 
-/** One for the page, since keys are pressed wherever one is. */
+/** Shared state, since shortcuts work in every view. */
 const shortcutState = $state({ letters: readStored('letter-keys') !== 'off' });
 
-/** Whether keys that type a character are shortcuts in the list and in requests. */
+/** Whether single letters and digits are shortcuts in the list and in requests. */
 export function areLetterKeysEnabled(): boolean {
   return shortcutState.letters;
 }
@@ -59,12 +59,12 @@ export class Preferences {
     writeStored('letter-keys', on ? undefined : 'off');
   }
 
-  /** Whether the page is dark now, whoever decides that. */
+  /** Whether the page is dark, by preference or system. */
   get isDark(): boolean {
     return this.#theme === 'system' ? matchMedia('(prefers-color-scheme: dark)').matches : this.#theme === 'dark';
   }
 
-  /** Whether somebody wants to be notified; the browser may think otherwise. */
+  /** Whether the user enabled notifications; the browser permission is separate. */
   get notificationsEnabled(): boolean {
     return this.#notificationsEnabled;
   }
@@ -74,7 +74,7 @@ export class Preferences {
     writeStored('notify', notify ? 'yes' : undefined);
   }
 
-  /** This browser has not let the page notify, although somebody had allowed it. */
+  /** Whether the browser blocked a notification although the permission was granted. */
   get notificationsUnsupported(): boolean {
     return this.#notificationsUnsupported;
   }
@@ -85,7 +85,7 @@ export class Preferences {
     this.notificationsEnabled = false;
   }
 
-  /** Groups of sessions that are folded. */
+  /** Keys of the collapsed session groups. */
   get collapsedGroups(): ReadonlySet<string> {
     return this.#collapsedGroups;
   }
@@ -99,7 +99,7 @@ export class Preferences {
   }
 }
 
-/** The page's colours, and those of the browser around it. */
+/** Applies the theme to the page and the browser's theme color. */
 function applyTheme(theme: Theme): void {
   if (theme === 'system') delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;

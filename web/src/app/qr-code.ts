@@ -1,16 +1,13 @@
-/**
- * QR codes after ISO/IEC 18004: bytes, error correction level M, versions 1 to 20. That is up to 666 bytes, and a link has
- * less.
- */
+/** QR codes after ISO/IEC 18004: byte mode, error correction level M, versions 1 to 20, up to 666 bytes. Pure. */
 
-/** Rows of modules; true is dark. There is no quiet zone around them. */
+/** Rows of modules; true is dark. Without a quiet zone. */
 export type QrCode = readonly (readonly boolean[])[];
 
-/** Of level M, by version: how many codewords correct errors in each block, and how many blocks there are. */
+/** Level M by version: correction codewords per block, and number of blocks. */
 const CORRECTION_CODEWORDS = [10, 16, 26, 18, 24, 16, 18, 22, 22, 26, 30, 22, 22, 24, 24, 28, 28, 26, 26, 26];
 const BLOCKS = [1, 1, 1, 2, 2, 4, 4, 4, 5, 5, 5, 8, 9, 9, 10, 10, 11, 13, 14, 16];
 
-/** The code of a text, or nothing if it is too long. `mask` is for tests; without it the most readable one is taken. */
+/** Encodes a text; undefined if it is too long. `mask` is for tests; by default the mask with the lowest penalty wins. */
 export function encodeQrCode(text: string, mask?: number): QrCode | undefined {
   const bytes = new TextEncoder().encode(text);
   const version = versionFor(bytes.length);
@@ -24,7 +21,7 @@ export function encodeQrCode(text: string, mask?: number): QrCode | undefined {
 
 // --- Codewords ---
 
-/** How many codewords a version has for data and correction together. */
+/** Number of data and correction codewords of a version. */
 function allCodewords(version: number): number {
   const size = sizeOf(version);
   let free = 0;
@@ -49,7 +46,7 @@ function lengthBits(version: number): number {
   return version < 10 ? 8 : 16;
 }
 
-/** Mode, length, bytes, an end, and what fills the rest. */
+/** Mode, length, bytes, terminator and padding. */
 function dataCodewords(bytes: Uint8Array, version: number): readonly number[] {
   const bits: number[] = [];
   const put = (value: number, count: number) => {
@@ -68,7 +65,7 @@ function dataCodewords(bytes: Uint8Array, version: number): readonly number[] {
   return words;
 }
 
-/** Blocks of data, each with its correction, column by column. The shorter blocks come first. */
+/** Interleaves data blocks and their correction column by column; shorter blocks come first. */
 function interleave(words: readonly number[], version: number): readonly number[] {
   const { blocks, correction, data } = blockShape(version);
   const short = Math.floor(data / blocks);
@@ -90,7 +87,7 @@ function columns(parts: readonly (readonly number[])[]): readonly number[] {
   return rows.flat();
 }
 
-/** The rest of a division of polynomials over the field of 256 elements: Reed and Solomon's code. */
+/** Remainder of a polynomial division over GF(256): Reed-Solomon correction. */
 export function errorCorrection(data: readonly number[], count: number): readonly number[] {
   let generator = [1];
   for (let power = 0, root = 1; power < count; power++, root = multiply(root, 2)) {
@@ -122,7 +119,7 @@ function sizeOf(version: number): number {
   return 17 + 4 * version;
 }
 
-/** Centres of the small squares that keep the grid straight, along one side. */
+/** Centers of the alignment patterns along one side. */
 function alignmentPositions(version: number): readonly number[] {
   if (version === 1) return [];
   const count = Math.floor(version / 7) + 2;
@@ -131,7 +128,7 @@ function alignmentPositions(version: number): readonly number[] {
   return [6, ...Array.from({ length: count - 1 }, (_, at) => last - step * (count - 2 - at))];
 }
 
-/** Draws what every code of a version has: 1 is dark, 0 is light, none is free for data. */
+/** Draws the function patterns of a version: 1 is dark, 0 is light, undefined is free for data. */
 function functionPatterns(version: number): (0 | 1 | undefined)[] {
   const size = sizeOf(version);
   const field = new Array<0 | 1 | undefined>(size * size).fill(undefined);
@@ -172,7 +169,7 @@ function reservedModules(version: number): readonly boolean[] {
   return functionPatterns(version).map((module) => module !== undefined);
 }
 
-/** Where the bits of the format are, the lowest first; they are there twice. */
+/** Positions of the format bits, lowest first; they appear twice. */
 function formatPositions(size: number): readonly (readonly (readonly [number, number])[])[] {
   const along = [0, 1, 2, 3, 4, 5, 7, 8];
   const beside = [7, 5, 4, 3, 2, 1, 0];
@@ -185,7 +182,7 @@ function formatPositions(size: number): readonly (readonly (readonly [number, nu
   ];
 }
 
-/** Level M and a mask, with what corrects errors in them. */
+/** Level M and mask with error correction. */
 export function formatBits(mask: number): number {
   return ((mask << 10) | remainder(mask, 10, 0b10100110111)) ^ 0b101010000010010;
 }
@@ -228,7 +225,7 @@ function draw(version: number, codewords: readonly number[], mask: number): QrCo
   return Array.from({ length: size }, (_, y) => field.slice(y * size, (y + 1) * size).map((module) => module === 1));
 }
 
-/** The way that bits take: two columns at a time from the right, up and down in turn. */
+/** The order of data modules: two columns at a time from the right, alternating up and down. */
 function* zigzag(size: number): Generator<readonly [number, number]> {
   let up = true;
   for (let right = size - 1; right > 0; right -= 2) {
@@ -251,7 +248,7 @@ function penalty(code: QrCode): number {
   let points = 0;
   for (const line of lines) {
     for (const [run] of line.matchAll(/0{5,}|1{5,}/g)) points += run.length - 2;
-    // What looks like the eye of a corner.
+    // Pattern that resembles a finder pattern.
     points += 40 * [...line.matchAll(/(?=10111010000|00001011101)/g)].length;
   }
   let dark = 0;

@@ -1,4 +1,4 @@
-/** Where somebody is on the page, as an address. URIs of the host are parts of it as they are, encoded. */
+/** Routes of the page and their URLs. Host URIs are encoded path segments. */
 
 import type { Uri } from '../ahp/index.ts';
 
@@ -8,7 +8,7 @@ export type Route =
   | { readonly view: 'search'; readonly query: string }
   | { readonly view: 'session'; readonly session: Uri; readonly chat?: Uri; readonly turn?: string };
 
-/** The route of an address; one that says nothing leads home. */
+/** Parses a URL; unknown URLs are the home route. */
 export function parseRoute(path: string, query: string): Route {
   const parts = path.split('/').filter((part) => part !== '');
   const [view, session, chat] = parts.map(decodeSegment);
@@ -43,7 +43,7 @@ export function formatRoute(route: Route): string {
   }
 }
 
-/** Somebody may have typed it. */
+/** The URL may be malformed. */
 function decodeSegment(part: string): string {
   try {
     return decodeURIComponent(part);

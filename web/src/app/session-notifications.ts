@@ -1,4 +1,4 @@
-/** What somebody is told who does not look: which sessions wait, fail or are done. */
+/** Session notifications: detects sessions that start waiting, fail or finish. Pure; `SessionNotifications.svelte` shows them. */
 
 import { activityOf, type SessionSummary, type Uri } from '../ahp/index.ts';
 import { isArchived, sessionTitle } from '../sessions/session-rows.ts';
@@ -12,14 +12,14 @@ export interface SessionEvent {
   readonly title: string;
 }
 
-/** What is known of each session: enough to see that something has changed. */
+/** The last known activity of each session. */
 export type ActivityBySession = ReadonlyMap<Uri, SessionActivity>;
 
 export function activityBySession(items: readonly SessionSummary[]): ActivityBySession {
   return new Map(items.map(({ resource, status }) => [resource, activityOf(status)]));
 }
 
-/** What has happened since. A session that was not known is no news: it may have been on a page that was not read. */
+/** Events since the previous activity. Unknown sessions are skipped, since they may come from a page that was not loaded. */
 export function detectSessionEvents(
   before: ActivityBySession,
   items: readonly SessionSummary[],
@@ -38,21 +38,21 @@ function eventKind(previous: SessionActivity, current: SessionActivity): Session
   return current === 'idle' && (previous === 'inProgress' || previous === 'inputNeeded') ? 'finished' : undefined;
 }
 
-/** What a notification says below the session's title. */
+/** Notification body below the session's title. */
 export const NOTIFICATION_TEXT: Readonly<Record<SessionEvent['kind'], string>> = {
   waiting: strings.notifications.waiting,
   failed: strings.notifications.failed,
   finished: strings.notifications.finished,
 };
 
-/** Whether a notification still says the truth. */
+/** Whether an event still matches the session's activity. */
 export function isEventCurrent(kind: SessionEvent['kind'], activity: SessionActivity | undefined): boolean {
   return activity !== undefined && { waiting: 'inputNeeded', failed: 'error', finished: 'idle' }[kind] === activity;
 }
 
 /**
- * Whether a browser has notifications, but none that a page may show: phones leave them to workers in the background, which this
- * page has none of. It is tried before anything is allowed, since then nothing is shown.
+ * Whether the browser shows notifications only from service workers, as phones do. Called before the permission is
+ * granted, so that nothing shows.
  */
 export function requiresServiceWorker(Notifications: typeof Notification): boolean {
   if (Notifications.permission === 'granted') return false;
@@ -63,7 +63,7 @@ export function requiresServiceWorker(Notifications: typeof Notification): boole
   }
 }
 
-/** The title of a tab: how many sessions wait, and where one is. */
+/** The tab title: number of waiting sessions and the current location. */
 export function tabTitle(waiting: number, location: string | undefined): string {
   return `${waiting > 0 ? `(${waiting}) ` : ''}${location ? `${location} · ` : ''}Hostler`;
 }

@@ -1,6 +1,6 @@
 /**
- * The dispatcher of the page's shortcuts: finds what a key does in the part of the page that has the focus, and leads every other
- * character to the field for messages.
+ * Dispatches shortcuts: finds the binding of a key for the focused part of the page, and sends other characters to the
+ * message field.
  */
 
 import { focusMessageField, isTextInput, typesText } from './message-field-focus.ts';
@@ -16,17 +16,17 @@ import {
   typesCharacter,
 } from './shortcut-registry.ts';
 
-/** What a key does now. */
+/** A shortcut with its current action. */
 export interface ShortcutBinding {
   readonly id: ShortcutId;
-  /** `false` if there was nothing to do: then the key is free for others. */
+  /** Returns `false` if it did nothing; then the next binding runs. */
   readonly run: (event: KeyboardEvent) => unknown;
   readonly when?: () => boolean;
-  /** What has to contain the focus; global shortcuts have nothing of that. */
+  /** The element that must contain the focus; undefined for global shortcuts. */
   readonly within?: () => Element | null | undefined;
 }
 
-/** What has the focus: the element, and whether text is typed into it. */
+/** The focused element, and whether it takes text. */
 export interface FocusContext {
   readonly element: Element | undefined;
   readonly isField: boolean;
@@ -40,7 +40,7 @@ export class ShortcutDispatcher {
     this.#areLetterKeysEnabled = areLettersEnabled;
   }
 
-  /** Lets a shortcut do something; the result takes it away again. Of several, the one that was bound last is asked first. */
+  /** Adds bindings; the result removes them. The latest binding runs first. */
   bind(...bindings: readonly ShortcutBinding[]): () => void {
     this.#bindings = [...this.#bindings, ...bindings];
     return () => {
@@ -48,7 +48,7 @@ export class ShortcutDispatcher {
     };
   }
 
-  /** What a key may do, in the order in which it is tried: what contains the focus comes before what works anywhere. */
+  /** The bindings of a key in order: focused scopes before global ones. */
   find(pressed: KeyPress, { element, isField }: FocusContext): readonly ShortcutBinding[] {
     const stroke = normalizeKeyPress(pressed);
     const matching = this.#bindings.filter((binding) => this.#matches(binding, stroke, element, isField)).reverse();
@@ -71,10 +71,10 @@ export class ShortcutDispatcher {
     return when?.() ?? true;
   }
 
-  /** Does what a key is for, or leads what types a character to the field for messages. */
+  /** Runs the binding of a key, or focuses the message field for typed characters. */
   handle(event: KeyboardEvent): void {
     if (event.defaultPrevented || event.isComposing || MODIFIERS.has(event.key)) return;
-    // The browser keeps the focus in a dialog and closes it with Escape; a menu has its own keys.
+    // Dialogs and menus handle their own keys.
     if (document.querySelector('dialog[open], [role="menu"]')) return;
     const element = event.target instanceof Element ? event.target : undefined;
     const isField = isTextInput(element);
@@ -83,7 +83,7 @@ export class ShortcutDispatcher {
       event.preventDefault();
       return;
     }
-    // The browser types the character into what has the focus then.
+    // The browser types the character into the focused element.
     if (!isField && typesText(event)) focusMessageField();
   }
 
@@ -95,7 +95,7 @@ export class ShortcutDispatcher {
   }
 }
 
-/** The page's own. */
+/** The dispatcher of the page. */
 export const shortcuts = new ShortcutDispatcher();
 
 const MODIFIERS = new Set(['Shift', 'Control', 'Alt', 'Meta', 'AltGraph', 'CapsLock']);

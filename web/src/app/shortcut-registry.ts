@@ -1,8 +1,6 @@
 /**
- * The registry of the page's shortcuts, with their scopes, and how keys are written. The dispatcher (`shortcuts.ts`), the hints and the
- * help sheet are made from it; it knows nothing of them.
- *
- * A key that types a character works only while its scope contains the focus.
+ * Registry of the shortcuts, their scopes and key notation. The dispatcher, the hints and the shortcuts dialog read it;
+ * it does not know them. Single characters work only while their scope contains the focus.
  */
 
 import { strings } from '../strings.ts';
@@ -12,13 +10,13 @@ export type ShortcutScope = 'global' | 'composer' | 'card' | 'list' | 'queue';
 
 export interface Shortcut {
   /**
-   * One key or several ways: `j`, `Enter`, `Shift+Enter`, `Mod+K` (Ctrl, or Cmd on a Mac). A key that is pressed twice is
+   * One stroke or alternatives: `j`, `Enter`, `Shift+Enter`, `Mod+K` (Ctrl, or Cmd on a Mac). A key pressed twice is
    * written twice, with a space.
    */
   readonly keys: string | readonly string[];
   readonly label: string;
   readonly scope: ShortcutScope;
-  /** What stands on the key caps, if not each of the ways. */
+  /** Key cap label that replaces the list of strokes. */
   readonly caps?: string;
 }
 
@@ -65,7 +63,7 @@ export const SHORTCUTS = {
 
 export type ShortcutId = keyof typeof SHORTCUTS;
 
-/** The scopes in the order of the help sheet, with its headings. */
+/** Scopes in the order of the shortcuts dialog, with headings. */
 export const SCOPE_HEADINGS: readonly (readonly [ShortcutScope, string])[] = [
   ['global', strings.shortcuts.scopes.global],
   ['composer', strings.shortcuts.scopes.composer],
@@ -74,40 +72,40 @@ export const SCOPE_HEADINGS: readonly (readonly [ShortcutScope, string])[] = [
   ['queue', strings.shortcuts.scopes.queue],
 ];
 
-/** The shortcuts of a scope, as the help sheet lists them. */
+/** The shortcuts of a scope, for the shortcuts dialog. */
 export function shortcutsInScope(scope: ShortcutScope): readonly Shortcut[] {
   return Object.values<Shortcut>(SHORTCUTS).filter((shortcut) => shortcut.scope === scope);
 }
 
-/** What is needed to know of a key that was pressed. */
+/** The fields of a key event that identify a stroke. */
 export type KeyPress = Pick<KeyboardEvent, 'key' | 'code' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
 
 export const isMac = typeof navigator !== 'undefined' && /Mac|iP(hone|ad|od)/.test(navigator.userAgent);
 
-/** A pressed key as it is written in a shortcut. */
+/** Normalizes a key press to the registry notation. */
 export function normalizeKeyPress({ key, code, ctrlKey, metaKey, altKey, shiftKey }: KeyPress): string {
-  // Keyboards of other scripts: the key that lies there.
+  // On non-Latin layouts the physical key decides.
   const latin = key.length === 1 && key > '~' ? (/^Key([A-Z])$/.exec(code)?.[1]?.toLowerCase() ?? key) : key;
   const isLatin = /^[a-z]$/i.test(latin);
   const name = latin === ' ' ? 'Space' : isLatin ? latin.toLowerCase() : latin;
-  // With both of them a character is typed on many keyboards.
+  // Ctrl+Alt types a character on many layouts.
   const mod = (ctrlKey || metaKey) && !(ctrlKey && altKey);
-  // `?` is typed with Shift here and without it elsewhere.
+  // Some layouts need Shift for characters such as `?`.
   const shift = shiftKey && (isLatin || name.length > 1);
   return [mod && 'mod', altKey && !ctrlKey && 'alt', shift && 'shift', name].filter(Boolean).join('+');
 }
 
-/** Whether a key is pressed together with one that makes no characters. */
+/** Whether a stroke has a Mod or Alt modifier. */
 export function isChord(stroke: string): boolean {
   return stroke.startsWith('mod+') || stroke.startsWith('alt+');
 }
 
-/** Whether a key types a character. */
+/** Whether a stroke types a character. */
 export function typesCharacter(stroke: string): boolean {
   return stroke.length === 1 || stroke === 'Space';
 }
 
-/** How a shortcut is written on a key cap, key by key. */
+/** Key caps of a shortcut. */
 export function keyCaps(keys: string, mac: boolean): readonly string[] {
   const caps: Record<string, string> = mac
     ? { Mod: '⌘', Shift: '⇧', Alt: '⌥' }
@@ -126,13 +124,13 @@ export function keyCaps(keys: string, mac: boolean): readonly string[] {
     .flatMap((stroke) => strokeParts(stroke).map((part) => caps[part] ?? names[part] ?? part.toUpperCase()));
 }
 
-/** A shortcut in a line of text, as in a tooltip. */
+/** A shortcut as inline text, for tooltips. */
 export function shortcutHint(id: ShortcutId): string {
   const [first = ''] = [SHORTCUTS[id].keys].flat();
   return keyCaps(first, isMac).join(isMac ? '' : '+');
 }
 
-/** A shortcut as `aria-keyshortcuts` has it. */
+/** A shortcut in `aria-keyshortcuts` notation. */
 export function ariaKeyShortcut(id: ShortcutId): string {
   const [first = ''] = [SHORTCUTS[id].keys].flat();
   return first.replace('Mod', isMac ? 'Meta' : 'Control');
@@ -143,7 +141,7 @@ function strokeParts(stroke: string): readonly string[] {
   return stroke === '+' ? ['+'] : stroke.split(/\+(?=.)/);
 }
 
-/** The strokes of a shortcut. */
+/** The normalized strokes of a shortcut. */
 export function strokesOf({ keys }: Shortcut): readonly string[] {
   return (typeof keys === 'string' ? [keys] : keys).map((stroke) => stroke.split(' ').map(normalizeStroke).join(' '));
 }

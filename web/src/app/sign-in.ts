@@ -1,18 +1,18 @@
-/** Coming in: a one-time code becomes a cookie that no script can read, and a key that only this origin has. */
+/** Sign-in and sign-out requests. A one-time code becomes an HttpOnly cookie and a page key of this origin. */
 
 import { strings } from '../strings.ts';
 import { clearPageKey, pageKeyHeaders, storePageKey } from './page-key.ts';
 import { clearStoredText, clearTextInMemory } from './sign-out-cleanup.ts';
 
-/** What the host says to somebody who knocks. */
+/** The sign-in status of this browser. */
 export interface SignInStatus {
-  /** Whether this browser is let in. */
+  /** Whether this browser is signed in. */
   readonly signedIn: boolean;
-  /** Whether anybody has to sign in at all. */
+  /** Whether the host requires a sign-in. */
   readonly required: boolean;
 }
 
-/** Takes a one-time code out of the address, so that it stays neither there nor in the history. */
+/** Removes a one-time code from the URL and the history, and returns it. */
 export function takeCodeFromUrl(location: Location, history: History): string | undefined {
   const code = new URLSearchParams(location.hash.slice(1)).get('link');
   if (code === null) return undefined;
@@ -20,14 +20,14 @@ export function takeCodeFromUrl(location: Location, history: History): string | 
   return code;
 }
 
-/** The code in what somebody pastes: a whole link, or only its code. */
+/** The code in pasted text: a whole link or only its code. */
 export function parsePastedCode(pasted: string): string | undefined {
   const text = pasted.trim();
   const code = text.includes('link=') ? text.split('link=').pop()?.split('&')[0] : text;
   return code && /^[\w.~-]+$/.test(code) ? code : undefined;
 }
 
-/** Asks whether this browser is let in. */
+/** Fetches the sign-in status. */
 export async function fetchSignInStatus(): Promise<SignInStatus> {
   const headers = { accept: 'application/json', ...pageKeyHeaders() };
   const response = await fetch('/sign-in', { headers, cache: 'no-store' });
@@ -35,7 +35,7 @@ export async function fetchSignInStatus(): Promise<SignInStatus> {
   return (await response.json()) as SignInStatus;
 }
 
-/** Trades a code for a cookie and a key. A browser that has both already keeps them. */
+/** Exchanges a code for a cookie and a key. A browser that is signed in keeps its own. */
 export async function signIn(code: string): Promise<void> {
   const response = await post('/sign-in', { code });
   if (response.status === 204) return;
@@ -46,11 +46,11 @@ export async function signIn(code: string): Promise<void> {
 export async function signOut(everywhere: boolean): Promise<void> {
   await post(everywhere ? '/sign-out?everywhere' : '/sign-out', {});
   clearPageKey();
-  // Whoever comes next finds nothing of it.
+  // The next user finds no data.
   clearUserData();
 }
 
-/** Forgets what was typed here: in storage, in memory, and as a search in the address. */
+/** Clears typed text: in storage, in memory, and the search query in the URL. */
 export function clearUserData(): void {
   clearTextInMemory();
   clearStoredText(
@@ -62,14 +62,14 @@ export function clearUserData(): void {
 
 async function post(path: string, body: unknown): Promise<Response> {
   const headers = { 'content-type': 'application/json', ...pageKeyHeaders() };
-  // The host closes the page's connection before it answers: whoever leaves then is still to get, or lose, the cookie.
+  // The host closes the page's connection before it responds, so the request must survive navigation.
   const options = { method: 'POST', headers, cache: 'no-store', keepalive: true } as const;
   const response = await fetch(path, { ...options, body: JSON.stringify(body) });
   if (!response.ok) throw new Error(await responseError(response));
   return response;
 }
 
-/** The host's own words. */
+/** The host's error message, or the HTTP status. */
 async function responseError(response: Response): Promise<string> {
   const text = (await response.text()).trim();
   return text || strings.signIn.httpError(response.status);

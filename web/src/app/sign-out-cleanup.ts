@@ -1,15 +1,15 @@
-/** Words that this browser keeps for somebody: whoever signs out takes them along. */
+/** Clears unsent text on sign-out, in storage and in memory. Preferences stay. */
 
 import { blockWritesAfterSignOut, STORAGE_KEY_PREFIX } from '../composer/draft-storage.ts';
 import { clearCardState } from '../tools/card-state.svelte.ts';
 import { clearAllDrafts } from '../tools/questions/answer-drafts.svelte.ts';
 
-/** What is typed for a session that was not begun yet, by its name among what the browser keeps. */
+/** Storage key of the first message of a new session. */
 export const NEW_SESSION_TEXT_KEY = 'new.text';
 
 type ClearableStorage = Pick<Storage, 'key' | 'length' | 'removeItem'>;
 
-/** Forgets what was typed and not sent. Preferences stay. */
+/** Removes unsent text from storage. */
 export function clearStoredText(persistent: () => ClearableStorage, perTab: () => ClearableStorage): void {
   try {
     persistent().removeItem(`hostler.${NEW_SESSION_TEXT_KEY}`);
@@ -17,11 +17,11 @@ export function clearStoredText(persistent: () => ClearableStorage, perTab: () =
     const keys = Array.from({ length: tab.length }, (_, at) => tab.key(at));
     for (const key of keys) if (key?.startsWith(STORAGE_KEY_PREFIX)) tab.removeItem(key);
   } catch {
-    // A browser that keeps nothing has nothing to forget.
+    // Storage is blocked, so nothing is stored.
   }
 }
 
-/** Forgets what was typed and drafted and is only in memory: it outlives the parts of the page that show it. */
+/** Clears text in memory that outlives its components. */
 export function clearTextInMemory(): void {
   blockWritesAfterSignOut();
   clearCardState();

@@ -1,18 +1,18 @@
-/** Tabs of one browser tell each other what somebody looks at, so that none notifies about what another one shows. */
+/** Tells tabs of one browser which session is visible, so that no tab notifies about a session that another one shows. */
 
 import type { Uri } from '../ahp/index.ts';
 
-/** What tabs say: `asks` whether somebody sees a session, or that somebody `sees` it. */
+/** Messages between tabs: `asks` whether a session is visible, `sees` that it is. */
 type TabMessage = { readonly asks: Uri } | { readonly sees: Uri };
 
-/** How long a tab that shows a session may take to say so, in milliseconds. */
+/** Maximum time for another tab to reply. */
 export const REPLY_TIMEOUT_MS = 300;
 
 export class TabVisibility {
   readonly #channel: BroadcastChannel;
   readonly #waiting = new Map<Uri, Set<() => void>>();
 
-  /** `isSeen` tells whether somebody sees a session here; `onseen` hears of those that are seen elsewhere. */
+  /** `isVisible` returns whether this tab shows a session; `onVisibleElsewhere` is called for sessions in other tabs. */
   constructor(
     isVisible: (session: Uri) => boolean,
     onVisibleElsewhere: (session: Uri) => void,
@@ -29,12 +29,12 @@ export class TabVisibility {
     };
   }
 
-  /** Somebody sees a session here. */
+  /** Announces that this tab shows a session. */
   announceVisible(session: Uri): void {
     this.#channel.postMessage({ sees: session } satisfies TabMessage);
   }
 
-  /** Whether another tab shows a session to somebody. A tab that was killed says nothing, so nothing is remembered. */
+  /** Whether another tab shows a session. Nothing is cached, since a killed tab cannot retract its announcement. */
   isVisibleInOtherTab(session: Uri): Promise<boolean> {
     return new Promise((resolve) => {
       const waiting = this.#waiting.get(session) ?? new Set();

@@ -22,7 +22,7 @@ export function reduceChat(state: ChatState, action: Action): ChatState {
     case 'chat/reasoning':
       return appendContent(state, action.turnId, action.partId, 'reasoning', action.content);
     case 'chat/responsePart':
-      // An error ends a turn and comes by an action of its own.
+      // An error ends the turn through its own action.
       return action.part.kind === 'error' ? state : addPart(state, action.turnId, action.part);
     case 'chat/usage':
       return updateTurn(state, action.turnId, (turn) => ({ ...turn, usage: action.usage }));
@@ -102,7 +102,7 @@ export function reduceChat(state: ChatState, action: Action): ChatState {
   }
 }
 
-/** Messages that wait: one for the running turn, and a queue. */
+/** Pending messages: one steering message and a queue. */
 function reducePending(state: ChatState, action: Action): ChatState {
   switch (action.type) {
     case 'chat/pendingMessageSet': {
@@ -117,7 +117,7 @@ function reducePending(state: ChatState, action: Action): ChatState {
       if (!queue) return state;
       const waiting = new Map(queue.map((message) => [message.id, message]));
       const wanted = [...new Set(action.order)].flatMap((id) => waiting.get(id) ?? []);
-      // Those that are not named stay as they are, behind the others.
+      // Messages that the order does not name follow in their current order.
       const rest = queue.filter((message) => !wanted.includes(message));
       return { ...state, queuedMessages: [...wanted, ...rest] };
     }
@@ -136,7 +136,7 @@ function removeQueued(state: ChatState, id: string): ChatState {
   return left === queue ? state : setKey(state, 'queuedMessages', left.length > 0 ? left : undefined);
 }
 
-/** The longest turn in milliseconds, a hundred years: a beginning must leave room for an end. */
+/** Maximum turn duration, a hundred years, so that the end of a turn is a valid date. */
 const MAX_TURN_DURATION_MS = 100 * 366 * 24 * 60 * 60 * 1000;
 const MAX_TIMESTAMP_MS = Date.parse('9999-12-31T23:59:59.999Z');
 const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)$/;
@@ -146,7 +146,7 @@ function isValidStart(text: string): boolean {
 }
 
 function startTurn(state: ChatState, action: Action & { type: 'chat/turnStarted' }): ChatState {
-  // A turn that runs is never lost to another one.
+  // A running turn is never replaced by another one.
   if (state.activeTurn || !isValidStart(action.startedAt)) return state;
   const { turnId: id, startedAt, message, queuedMessageId } = action;
   const begun = { ...state, activeTurn: { id, startedAt, message, responseParts: [] }, modifiedAt: startedAt };
@@ -166,7 +166,7 @@ function endTurn(
   if (turn?.id !== action.turnId) return state;
   const duration = Math.max(0, action.duration);
   const end = Date.parse(turn.startedAt) + duration;
-  // A state from elsewhere may hold a turn that cannot end; nothing is better than a broken time.
+  // A state from another source may hold a turn with an invalid start; it ends without a timestamp.
   if (!(end <= MAX_TIMESTAMP_MS)) return state;
   const parts = turn.responseParts.map((part) =>
     part.kind === 'toolCall' ? { ...part, toolCall: skipCall(part.toolCall) } : part,
@@ -184,7 +184,7 @@ function endTurn(
   return refreshStatus(omitKey(next, 'activeTurn'), as === 'error' ? StatusFlag.error : undefined);
 }
 
-/** Opens the last turn again, where its failure allows it. */
+/** Reopens the last turn if its error is resumable. */
 function resumeTurn(state: ChatState, turnId: string): ChatState {
   const turn = state.turns.at(-1);
   if (state.activeTurn || turn?.id !== turnId || turn.state !== 'error') return state;
@@ -244,7 +244,7 @@ function reduceCall(state: ChatState, action: Parameters<typeof reduceToolCall>[
       ? turn
       : { ...turn, responseParts: turn.responseParts.with(at, { ...part, toolCall }) };
   });
-  // Growing input and output do not change what the chat waits for.
+  // Streaming input and output do not change the status.
   const quiet = action.type === 'chat/toolCallDelta' || action.type === 'chat/toolCallContentChanged';
   return next === state || quiet ? next : refreshStatus(next);
 }
@@ -267,7 +267,7 @@ function updateRequest(state: ChatState, id: string, change: (part: InputRequest
 
 function addInputRequest(state: ChatState, request: ChatInputRequest): ChatState {
   if (!state.activeTurn) return state;
-  // Asked once more, it keeps what was answered so far.
+  // A repeated request keeps the answers so far.
   const again = updateRequest(state, request.id, (part) => {
     const answers = request.answers ?? part.request.answers;
     return { ...omitKey(part, 'response'), request: setKey(request, 'answers', answers) };
@@ -281,7 +281,7 @@ function mergeAnswers(request: ChatInputRequest, answers: ChatInputRequest['answ
   return setKey(request, 'answers', some ? answers : undefined);
 }
 
-/** The status says what the chat is doing now, or how it ended. */
+/** Sets the activity bits of the status, or the final status of a turn. */
 function refreshStatus(state: ChatState, end?: number): ChatState {
   const parts = state.activeTurn?.responseParts ?? [];
   const waits = parts.some((part) => isOpen(part) || (part.kind === 'toolCall' && needsInput(part.toolCall)));

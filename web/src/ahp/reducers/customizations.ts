@@ -10,7 +10,7 @@ import type {
 } from '../types/index.ts';
 import { removeItem, setKey, upsert } from './objects.ts';
 
-/** What a session is customized with. */
+/** Reducer for the customizations of a session. */
 export function reduceCustomizations(state: SessionState, action: Action): SessionState {
   switch (action.type) {
     case 'session/customizationsChanged':
@@ -40,7 +40,7 @@ export function reduceCustomizations(state: SessionState, action: Action): Sessi
 
 type AnyCustomization = Customization | ChildCustomization;
 
-/** Kinds that a newer host may add have no identity here. */
+/** Kinds added by newer hosts have no known identity. */
 function isKnown(customization: Customization): boolean {
   return ['plugin', 'directory', 'mcpServer'].includes(customization.type);
 }
@@ -49,7 +49,7 @@ function childrenOf(container: Customization): readonly ChildCustomization[] | u
   return container.type === 'mcpServer' ? undefined : container.children;
 }
 
-/** Changes the one with this id, wherever it is: at the top first, then among children. */
+/** Updates the customization with this id, at the top level first, then among children. */
 function updateCustomization(
   state: SessionState,
   id: string,
@@ -93,7 +93,7 @@ function removeCustomization(state: SessionState, id: string): SessionState {
   return state;
 }
 
-/** Plugins and servers keep where it was decided; everything else keeps the decision. */
+/** Plugins and servers keep the enablement list; others keep only the result. */
 function setEnablement<T extends AnyCustomization>(found: T, enablement: readonly Enablement[]): T {
   if (found.type === 'plugin' || found.type === 'mcpServer') {
     const provenance = enablement.length > 0 ? enablement : undefined;

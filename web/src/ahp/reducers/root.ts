@@ -15,7 +15,7 @@ export function reduceRoot(state: RootState, action: Action): RootState {
   }
 }
 
-/** A configuration with other values: those that are named, or all. */
+/** Merges or replaces configuration values. */
 export function mergeConfig(state: ConfigState, change: { config: JsonObject; replace?: boolean }): ConfigState {
   return { ...state, values: change.replace ? change.config : { ...state.values, ...change.config } };
 }

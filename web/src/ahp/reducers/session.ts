@@ -77,7 +77,7 @@ function updateChat(state: SessionState, chat: string, changes: Partial<ChatSumm
   return { ...state, chats: state.chats.with(at, { ...line, ...news }) };
 }
 
-/** Only a full permutation is an order. */
+/** Only a full permutation is a valid order. */
 function reorderChats(state: SessionState, order: readonly string[]): SessionState {
   const { chats } = state;
   if (order.length !== chats.length || new Set(order).size !== chats.length) return state;
@@ -103,7 +103,7 @@ export function removeDirectory<S extends WithWorkingDirectories>(state: S, dire
   return workingDirectories === list ? state : { ...state, workingDirectories };
 }
 
-/** The replacement takes the place, and is there once. */
+/** The replacement takes the position and appears once. */
 function replaceDirectory(state: SessionState, directory: string, replacement: string): SessionState {
   const list = state.workingDirectories ?? [];
   const at = list.indexOf(directory);
@@ -124,7 +124,7 @@ function removeInputNeeded(state: SessionState, id: string): SessionState {
   return setKey(next, 'inputNeeded', left.length > 0 ? left : undefined);
 }
 
-/** A call that some client carries out is work, not a question; everything else waits for a person. */
+/** A call that a client executes is in progress; every other request waits for a person. */
 function inputNeededStatus(status: number, requests: readonly SessionInputRequest[]): number {
   return requests.some((request) => request.kind !== 'toolClientExecution')
     ? (status & ~StatusFlag.activity) | StatusFlag.inputNeeded

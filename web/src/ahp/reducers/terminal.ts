@@ -39,13 +39,13 @@ export function reduceTerminal(state: TerminalState, action: Action): TerminalSt
       const ended = omitUndefined<TerminalCommand>({ ...part, isComplete: true, exitCode, durationMs });
       return { ...state, content: state.content.with(at, ended) };
     }
-    // What is typed changes nothing by itself; the shell answers.
+    // Input has no effect by itself; the shell echoes it.
     default:
       return state;
   }
 }
 
-/** Output belongs to the command that runs, or else to nobody. */
+/** Output belongs to the running command, or to no command. */
 function appendOutput(content: readonly TerminalPart[], data: string): readonly TerminalPart[] {
   const last = content.at(-1);
   if (last?.type === 'command' && !last.isComplete) {

@@ -10,7 +10,7 @@ import type {
 } from '../types/index.ts';
 import { omitUndefined } from './objects.ts';
 
-/** Moves a call. One that is in no state for the action stays as it is. */
+/** Reduces a tool call. An action that does not fit the status is ignored. */
 export function reduceToolCall(call: ToolCall, action: ToolCallAction): ToolCall {
   const _meta = action._meta ?? call._meta;
   switch (action.type) {
@@ -58,18 +58,18 @@ export function reduceToolCall(call: ToolCall, action: ToolCallAction): ToolCall
   }
 }
 
-/** Whether a call waits for somebody. */
+/** Whether a call waits for a person. */
 export function needsInput(call: ToolCall): boolean {
   return ['pending-confirmation', 'pending-result-confirmation', 'auth-required'].includes(call.status);
 }
 
-/** What becomes of a call when its turn ends. */
+/** Cancels an unfinished call when its turn ends. */
 export function skipCall(call: ToolCall): ToolCall {
   if (call.status === 'completed' || call.status === 'cancelled') return call;
   return omitUndefined<ToolCallCancelled>({ ...commonFields(call), status: 'cancelled', reason: 'skipped' });
 }
 
-/** What every call has that is past streaming. */
+/** The fields that every call has after streaming. */
 function commonFields(call: ToolCall) {
   const { toolCallId, toolName, displayName, intention, contributor, _meta } = call;
   const toolInput = call.status === 'streaming' ? undefined : call.toolInput;
@@ -90,7 +90,7 @@ function markReady(call: ToolCall, action: ToolCallAction & { type: 'chat/toolCa
   };
   if (action.confirmed)
     return omitUndefined<ToolCallRunning>({ ...base, status: 'running', confirmed: action.confirmed });
-  // Asked once more, it keeps what is not said again.
+  // A repeated confirmation request keeps fields that are omitted.
   const asked = call.status === 'pending-confirmation' ? call : undefined;
   return omitUndefined<ToolCallPending>({
     ...base,
@@ -103,7 +103,7 @@ function markReady(call: ToolCall, action: ToolCallAction & { type: 'chat/toolCa
   });
 }
 
-/** Who carries a call out may be told later, but a client's call stays that client's, and nobody else's becomes one. */
+/** The contributor may arrive later, but a client's call keeps its client, and no other call becomes a client's. */
 function mergeContributor(now: Contributor | undefined, next: Contributor | undefined): Contributor | undefined {
   if (!next) return now;
   if (now?.kind === 'client') return next.kind === 'client' && next.clientId === now.clientId ? next : now;
@@ -124,7 +124,7 @@ function confirmCall(call: ToolCallPending, action: ToolCallAction & { type: 'ch
       selectedOption,
     });
   }
-  // An input that is elsewhere is rewritten there, by the host.
+  // The host rewrites input that is stored as a resource.
   const toolInput = typeof call.toolInput === 'string' ? (action.editedToolInput ?? call.toolInput) : call.toolInput;
   const reason = action.confirmed ?? 'not-needed';
   return omitUndefined<ToolCallRunning>({ ...base, status: 'running', toolInput, confirmed: reason, selectedOption });
@@ -134,7 +134,7 @@ function completeCall(call: ToolCall, action: ToolCallAction & { type: 'chat/too
   const { result } = action;
   const authRequired = call.status === 'auth-required';
   if (call.status !== 'running' && call.status !== 'pending-confirmation' && !authRequired) return call;
-  // Nothing has run behind a sign-in that is still open, so only a failure can end it, and for good.
+  // A call that still needs authentication has not run, so only a failure can end it.
   if (authRequired && result.success) return call;
   const asked = call.status === 'pending-confirmation';
   const reviewed = action.requiresResultConfirmation === true && !authRequired;

@@ -1,4 +1,4 @@
-/** One chat, held open: what people do in it. */
+/** One open chat: its view and the actions of a user. */
 
 import type { ChannelView } from '../channel.ts';
 import type { ChannelHandle, Client } from '../client.ts';
@@ -15,13 +15,13 @@ import type {
   Uri,
 } from '../types/index.ts';
 
-/** A message of a person. */
+/** A message of the user, without its origin. */
 export type UserMessage = Omit<Message, 'origin'>;
 
-/** An answer to a call that waits for a confirmation. */
+/** The answer to a tool confirmation. */
 export type ToolDecision = Omit<Extract<Action, { type: 'chat/toolCallConfirmed' }>, 'type' | 'turnId' | 'toolCallId'>;
 
-/** How many turns a chat is opened with. */
+/** Number of turns loaded when a chat opens. */
 const INITIAL_TURNS = 50;
 
 export class Chat {
@@ -46,11 +46,11 @@ export class Chat {
     return this.#handle.dispatch(action);
   }
 
-  /** Reads older turns, if there are some. Asked twice, it reads once. */
+  /** Loads older turns, if any. Concurrent calls share one request. */
   loadOlder(): Promise<void> {
     const cursor = this.view.value.state?.turnsNextCursor;
     if (cursor === undefined) return Promise.resolve();
-    // The turns come as an action, before the answer.
+    // The turns arrive as an action before the response.
     const params: CommandParams<'fetchTurns'> = { channel: this.uri, cursor };
     this.#loadingOlder ??= this.#client
       .request('fetchTurns', params)
@@ -61,18 +61,18 @@ export class Chat {
     return this.#loadingOlder;
   }
 
-  /** Starts a turn; the host refuses it while another one runs. */
+  /** Starts a turn; the host rejects it while another one runs. */
   send(message: UserMessage): Promise<Envelope> {
     const startedAt = new Date(this.#client.environment.now()).toISOString();
     return this.dispatch({ type: 'chat/turnStarted', turnId: newId(), startedAt, message: withUserOrigin(message) });
   }
 
-  /** Lets a message wait for its turn. With an id that waits already, it is changed. */
+  /** Queues a message, or replaces the queued message with this id. */
   queue(message: UserMessage, id = newId()): Promise<Envelope> {
     return this.dispatch({ type: 'chat/pendingMessageSet', kind: 'queued', id, message: withUserOrigin(message) });
   }
 
-  /** Tells the running turn something. */
+  /** Sends a steering message to the running turn. */
   steer(message: UserMessage, id = newId()): Promise<Envelope> {
     return this.dispatch({ type: 'chat/pendingMessageSet', kind: 'steering', id, message: withUserOrigin(message) });
   }
@@ -102,7 +102,7 @@ export class Chat {
     return this.dispatch({ type: 'chat/toolCallConfirmed', turnId, toolCallId, ...confirmed, ...decision });
   }
 
-  /** Notes an answer, for everybody to see, before it counts. */
+  /** Saves an answer draft that all clients see. */
   setAnswerDraft(requestId: string, questionId: string, answer: Answer | undefined): Promise<Envelope> {
     return this.dispatch({ type: 'chat/inputAnswerChanged', requestId, questionId, ...(answer && { answer }) });
   }
@@ -115,7 +115,7 @@ export class Chat {
     return this.dispatch({ type: 'chat/inputCompleted', requestId, response, ...(answers && { answers }) });
   }
 
-  /** Keeps what somebody has typed, for the other clients too. */
+  /** Saves the draft for all clients. */
   setDraft(message: UserMessage | undefined): Promise<Envelope> {
     return this.dispatch({ type: 'chat/draftChanged', ...(message && { draft: withUserOrigin(message) }) });
   }

@@ -1,4 +1,4 @@
-/** A host, as a page shows it. */
+/** One host: its client, session list and factories for sessions and chats. */
 
 import type { ChannelView } from '../channel.ts';
 import { Client, type ClientOptions } from '../client.ts';
@@ -36,17 +36,17 @@ export class Host {
     this.client.stop();
   }
 
-  /** Opens a session; whoever opens it closes it. */
+  /** Opens a session; the caller closes it. */
   openSession(uri: Uri): Session {
     return new Session(this.client, uri);
   }
 
-  /** Opens a chat with its last turns; whoever opens it closes it. */
+  /** Opens a chat with its last turns; the caller closes it. */
   openChat(uri: Uri, turns?: number): Chat {
     return new Chat(this.client, uri, turns);
   }
 
-  /** Makes a session. Nobody else hears of it before its first message. */
+  /** Creates a session. Other clients see it after its first message. */
   async createSession(
     provider: string,
     options: Omit<CommandParams<'createSession'>, 'channel' | 'provider'> = {},

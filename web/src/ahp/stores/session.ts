@@ -1,4 +1,4 @@
-/** One session, held open. */
+/** One open session and its commands. */
 
 import type { ChannelView } from '../channel.ts';
 import type { ChannelHandle, Client } from '../client.ts';
@@ -42,7 +42,7 @@ export class Session {
     return this.dispatch({ type: 'session/configChanged', config });
   }
 
-  /** Deletes the session for everybody. */
+  /** Deletes the session for all clients. */
   async dispose(): Promise<void> {
     await this.#client.request('disposeSession', { channel: this.uri });
   }

@@ -1,4 +1,4 @@
-/** The list of sessions: read page by page, kept alive by notifications. */
+/** The session list: loads pages and applies notifications. */
 
 import type { Client } from '../client.ts';
 import { BatchedValue, type Readable } from '../observable.ts';
@@ -6,15 +6,15 @@ import { omitUndefined } from '../reducers/objects.ts';
 import { ROOT_CHANNEL, type SessionSummary, type Uri } from '../types/index.ts';
 
 export interface SessionListView {
-  /** The most recently changed first. */
+  /** Sorted by modification time, newest first. */
   readonly items: readonly SessionSummary[];
-  /** Whether there are more than these. */
+  /** Whether there are more pages. */
   readonly hasMore: boolean;
   readonly loading: boolean;
   readonly error?: Error;
 }
 
-/** What becomes of a session's line; none means that there is no such session. */
+/** Maps a session's summary to its next value; undefined removes it. */
 type SummaryChange = (summary: SessionSummary | undefined) => SessionSummary | undefined;
 
 const SESSIONS_PAGE_SIZE = 100;
@@ -28,10 +28,10 @@ export class SessionListStore {
   #cursor: string | undefined;
   #error: Error | undefined;
   #loading: Promise<void> | undefined;
-  /** What notifications said since the page that is on its way was asked for; they are newer than it. */
+  /** Changes notified while a page is loading; they are newer than the page. */
   readonly #changesWhileLoading = new Map<Uri, SummaryChange>();
   #refreshAgain = false;
-  /** What could not be read. */
+  /** The load that failed last. */
   #failedLoad: (() => Promise<void>) | undefined;
 
   constructor(client: Client) {
@@ -42,7 +42,7 @@ export class SessionListStore {
       client.on('root/sessionAdded', ({ summary }) => this.#applyChange(summary.resource, () => summary)),
       client.on('root/sessionRemoved', ({ session }) => this.#applyChange(session, () => undefined)),
       client.on('root/sessionSummaryChanged', ({ session, changes }) => this.#onSummaryChanged(session, changes)),
-      // Notifications are not repeated: what is known may be old.
+      // Missed notifications are not repeated, so the list may be outdated.
       client.onReconnected(() => this.refresh()),
     ];
   }
@@ -51,18 +51,18 @@ export class SessionListStore {
     for (const stop of this.#unsubscribers) stop();
   }
 
-  /** Reads as much as is known once more. */
+  /** Reloads as many sessions as are loaded. */
   refresh(): void {
     if (this.#loading) this.#refreshAgain = true;
     else void this.#load(() => this.#reload());
   }
 
-  /** Reads once more what could not be read. */
+  /** Repeats the load that failed. */
   retry(): void {
     if (!this.#loading && this.#failedLoad) void this.#load(this.#failedLoad);
   }
 
-  /** Reads the next page, if there is one. */
+  /** Loads the next page, if any. */
   async loadMore(): Promise<void> {
     if (this.#loading || this.#cursor === undefined) return this.#loading;
     const cursor = this.#cursor;
@@ -131,7 +131,7 @@ export class SessionListStore {
   #onSummaryChanged(uri: Uri, changes: Partial<SessionSummary>): void {
     const definedChanges = omitUndefined<Partial<SessionSummary>>(changes);
     this.#applyChange(uri, (summary) => summary && { ...summary, ...definedChanges });
-    // It is on a page that was not read, or on one that is on its way: only a page tells all about it.
+    // The session is on a page that is not loaded or still loading; only a page has its full summary.
     if (!this.#items.has(uri)) this.refresh();
   }
 

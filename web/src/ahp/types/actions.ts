@@ -1,4 +1,4 @@
-/** Changes of state, and the envelopes in which the host publishes them. */
+/** Actions and the envelopes in which the host publishes them. */
 
 import type { Annotation, AnnotationEntry, AnnotationOrigin } from './annotations.ts';
 import type {
@@ -29,7 +29,7 @@ import type {
   ToolResultContent,
 } from './toolcall.ts';
 
-/** An action, its number, and whose wish it was. With a `rejectionReason` nothing has changed. */
+/** An action with its sequence number and origin. With a `rejectionReason` it had no effect. */
 export interface Envelope {
   readonly channel: Uri;
   readonly action: Action;
@@ -176,5 +176,5 @@ export type ResourceWatchAction = ActionOf<
   { changes: { readonly items: readonly ResourceChange[] } }
 >;
 
-/** Every action that this client knows. Others are passed over: a newer host may say more. */
+/** Every action that this client knows. Unknown actions of newer hosts are ignored. */
 export type Action = RootAction | SessionAction | ChatAction | TerminalAction | AnnotationsAction | ResourceWatchAction;

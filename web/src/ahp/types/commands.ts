@@ -1,4 +1,4 @@
-/** Requests, notifications, and what they carry. Every request names a channel. */
+/** Requests, notifications and their payloads. Every request names a channel. */
 
 import type { Action, Envelope } from './actions.ts';
 import type { AnnotationsState } from './annotations.ts';
@@ -22,7 +22,7 @@ export interface ChannelStates {
 export type ChannelKind = keyof ChannelStates;
 export type AnyChannelState = ChannelStates[ChannelKind];
 
-/** A state as it was behind a number. The channel says of which kind it is. */
+/** A state and its sequence number. */
 export interface Snapshot {
   readonly resource: Uri;
   readonly state: AnyChannelState;
@@ -52,21 +52,21 @@ export type ReconnectResult =
 
 type Encoding = 'base64' | 'utf-8';
 
-/** What would become of attachments, by `hostler/planAttachments`. */
+/** The plan for attachments, from `hostler/planAttachments`. */
 export interface AttachmentPlan {
   readonly ok: boolean;
-  /** What stands in the way of the message as a whole. */
+  /** Why the message as a whole cannot be sent. */
   readonly reason?: string;
-  /** In the order in which they were asked about. */
+  /** In the order of the request. */
   readonly files: readonly FilePlan[];
 }
 
 export interface FilePlan {
   readonly label: string;
-  /** `wouldSend`: another file stands in the way. */
+  /** `wouldSend`: only another file blocks the message. */
   readonly decision: 'send' | 'wouldSend' | 'refuse';
   readonly code?: string;
-  /** Why it is refused, and what to do. */
+  /** Why it is rejected, and what to do. */
   readonly sentence?: string;
   readonly warnings?: readonly { readonly kind: string; readonly sentence: string }[];
   readonly contentType?: string;
@@ -76,7 +76,7 @@ export interface FilePlan {
   readonly pages?: number;
 }
 
-/** Something that can be put into a message, in place of the text between the two offsets (in UTF-16 units). */
+/** A completion that replaces the text between two UTF-16 offsets. */
 export interface CompletionItem {
   readonly insertText: string;
   readonly rangeStart?: number;
@@ -84,41 +84,41 @@ export interface CompletionItem {
   readonly attachment: Attachment;
 }
 
-/** A session in which something was found, by `hostler/search`. */
+/** A session with search matches, from `hostler/search`. */
 export interface SessionSearchResult {
   readonly session: Uri;
   readonly title: string;
   readonly workspace?: string;
   readonly modifiedAtMs: number;
-  /** Missing where the list has it. */
+  /** Undefined if the session is listed. */
   readonly listed?: false;
-  /** How many of its turns match. */
+  /** Number of matching turns. */
   readonly matching: number;
   readonly hits: readonly SearchMatch[];
 }
 
-/** A place in it; without a turn it is the session's title. */
+/** A match; without a turn it is in the session's title. */
 export interface SearchMatch {
   readonly chat?: Uri;
   readonly turn?: string;
   readonly atMs: number;
   readonly kind: string;
   readonly snippet: string;
-  /** Where matches begin and end, in UTF-16 units. */
+  /** Match ranges in UTF-16 units. */
   readonly matches: readonly (readonly [number, number])[];
 }
 
-/** A browser that was let in, by `hostler/listSignIns`. */
+/** A signed-in browser, from `hostler/listSignIns`. */
 export interface BrowserSession {
   readonly id: string;
   readonly label: string;
   readonly createdAt: string;
   readonly lastSeenAt: string;
-  /** Whether it is this one. */
+  /** Whether it is this browser. */
   readonly current: boolean;
 }
 
-/** Something beyond the sessions' directories that clients may reach, or wait for. */
+/** A resource grant outside the sessions' directories, granted or waiting. */
 export interface Grant {
   readonly id: string;
   readonly uri: Uri;
@@ -126,11 +126,11 @@ export interface Grant {
   readonly waiting: boolean;
 }
 
-/** One thing that a folder's own configuration would bring to an agent. */
+/** One item of a folder's own configuration. */
 export interface ConfigurationItem {
   readonly kind: string;
   readonly name: string;
-  /** The file that brings it. */
+  /** The file that defines it. */
   readonly source: string;
   readonly hash: string;
   /** Why it does not apply even in a trusted folder. */
@@ -143,10 +143,10 @@ export interface TrustReport {
   readonly state: string;
   readonly trustedBy?: string;
   readonly inheritedFrom?: string;
-  /** Why it cannot be trusted. */
+  /** Why the folder cannot be trusted. */
   readonly reason?: string;
   readonly configuration: { readonly fingerprint: string; readonly items: readonly ConfigurationItem[] };
-  /** What has changed since it was trusted. */
+  /** Changes since the folder was trusted. */
   readonly difference?: {
     readonly added: readonly ConfigurationItem[];
     readonly changed: readonly ConfigurationItem[];
@@ -156,7 +156,7 @@ export interface TrustReport {
 
 export type TrustDecision = 'trust' | 'trustSubfolders' | 'restrict';
 
-/** A folder that a person has decided about, by `hostler/listTrust`. */
+/** A folder with a trust decision, from `hostler/listTrust`. */
 export interface TrustedFolder {
   readonly path: string;
   readonly decision: TrustDecision;
@@ -164,7 +164,7 @@ export interface TrustedFolder {
   readonly items: readonly ConfigurationItem[];
 }
 
-/** Method → parameters beside the channel, and result. */
+/** Method → parameters without the channel, and result. */
 export interface Commands {
   initialize: [
     {
@@ -239,7 +239,7 @@ export interface Commands {
       readonly items: readonly SessionSearchResult[];
       readonly nextOffset?: number;
       readonly pending: number;
-      /** Why something cannot be read. */
+      /** Why some sessions could not be searched. */
       readonly trouble?: string;
     },
   ];
@@ -269,7 +269,7 @@ export type CommandMethod = keyof Commands;
 export type CommandParams<M extends CommandMethod> = { channel: Uri } & Commands[M][0];
 export type CommandResult<M extends CommandMethod> = Commands[M][1];
 
-/** What the host says without being asked, beside `action`. None of it is repeated to a client that was away. */
+/** Notifications of the host beside `action`. They are not repeated after a reconnect. */
 export interface HostNotifications {
   action: Envelope;
   'root/sessionAdded': { readonly summary: SessionSummary };
@@ -284,13 +284,13 @@ export interface HostNotifications {
   'auth/required': { readonly resource: ProtectedResource; readonly reason?: string };
 }
 
-/** What a client says without wanting an answer. */
+/** Notifications of the client. */
 export interface ClientNotifications {
   dispatchAction: { channel: Uri; clientSeq: number; action: Action };
   unsubscribe: { channel: Uri };
 }
 
-/** The protocol's own codes of errors, beside those of JSON-RPC. */
+/** Error codes of AHP beside those of JSON-RPC. */
 export const ErrorCode = {
   parseError: -32700,
   invalidRequest: -32600,

@@ -1,4 +1,4 @@
-/** A tool call and the states that it goes through. */
+/** A tool call and its states. */
 
 import type { Message } from './chat.ts';
 import type { ContentRef, FileEdit, Json, JsonObject, Meta, StringOrMarkdown, Uri } from './common.ts';
@@ -8,7 +8,7 @@ export type Contributor =
   | { readonly kind: 'client'; readonly clientId: string }
   | { readonly kind: 'mcp'; readonly customizationId: string };
 
-/** The raw arguments, usually JSON as text; large ones are elsewhere. */
+/** Raw arguments, usually JSON text; large ones are a resource. */
 export type ToolInput = string | ContentRef;
 
 export type ConfirmationReason = 'not-needed' | 'user-action' | 'setting';
@@ -53,7 +53,7 @@ export interface ToolCallStreaming extends ToolCallBase {
   readonly invocationMessage?: StringOrMarkdown;
 }
 
-/** It waits for a person. */
+/** Waits for a confirmation. */
 export interface ToolCallPending extends ToolCallReady {
   readonly status: 'pending-confirmation';
   readonly confirmationTitle?: StringOrMarkdown;

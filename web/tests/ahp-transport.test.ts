@@ -102,7 +102,9 @@ describe('connecting', () => {
     const connection = await begin({ requestTimeoutMs: 5_000 });
     await connection.expect('initialize');
     environment.advance(5_000);
-    expect(await phase('waiting')).toMatchObject({ reason: 'The host did not respond to initialize within 5 seconds. Try again.' });
+    expect(await phase('waiting')).toMatchObject({
+      reason: 'The host did not respond to initialize within 5 seconds. Try again.',
+    });
     await connection.closed;
   });
 });

@@ -1,11 +1,11 @@
-/** The chats of a session, of which there may be very many. */
+/** Selects the chats that appear as tabs; a session can have very many. Pure. */
 
 import { activityOf, type ChatSummary, type Uri } from '../ahp/index.ts';
 
-/** How many chats of sub-agents are named at once, beside those that do something. */
+/** Maximum recent sub-agent tabs beside the busy ones. */
 const MAX_RECENT_TABS = 8;
 
-/** The chats to name: the first one, the one that is open, those that work, and the last few of the others. */
+/** The visible tabs: the main chat, the open chat, busy chats, and the most recent others. */
 export function visibleTabs(
   chats: readonly ChatSummary[],
   mainChat: Uri | undefined,

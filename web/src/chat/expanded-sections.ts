@@ -1,4 +1,4 @@
-/** What somebody has unfolded in a chat. Turns leave the page and come back to it; this stays. */
+/** Expanded sections of a chat. Turns unmount while scrolled away; this state stays. */
 
 import { createContext } from 'svelte';
 import { SvelteMap } from 'svelte/reactivity';

@@ -1,4 +1,4 @@
-/** What the host tells beside the protocol, under `_meta.hostler`. Nothing of it has to be there, or of the right kind. */
+/** Reads host metadata under `_meta.hostler`. Every field is optional and may have an unexpected type. */
 
 import type { ConfigState, Json, JsonObject, Meta, ModelInfo, Usage } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -19,7 +19,7 @@ function asString(value: Json | undefined): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** What a turn, or a whole session, has used. */
+/** Token usage and cost of a turn or a session. */
 export interface UsageTotals {
   readonly input: number | undefined;
   readonly output: number | undefined;
@@ -39,12 +39,12 @@ export function readSessionUsage(meta: Meta | undefined): UsageTotals | undefine
   if (usage === undefined) return undefined;
   const { inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens, dollars, unpricedTokens } = asObject(usage);
   const input = (asNumber(inputTokens) ?? 0) + (asNumber(cacheReadTokens) ?? 0) + (asNumber(cacheWriteTokens) ?? 0);
-  // A sum that leaves some of it out would say less than it was.
+  // A partial sum would understate the cost.
   const isFullyPriced = (asNumber(unpricedTokens) ?? 0) === 0;
   return { input, output: asNumber(outputTokens), dollars: isFullyPriced ? asNumber(dollars) : undefined };
 }
 
-/** How full the model's memory is. */
+/** How much of the context window is used. */
 export interface ContextUsage {
   readonly used: number;
   readonly limit: number | undefined;
@@ -59,7 +59,7 @@ export function readContextUsage(usage: Usage | undefined, models: readonly Mode
   return { used, limit: asNumber(contextWindow) ?? known };
 }
 
-/** A limit that everything waits for. */
+/** The message about a limit that pauses the session. */
 export function readHoldMessage(meta: Meta | undefined): string | undefined {
   return asString(asObject(hostMeta(meta).held).message);
 }
@@ -76,14 +76,14 @@ export function readFolderTrust(meta: Meta | undefined): FolderTrust | undefined
   return state && directory ? { state, directory } : undefined;
 }
 
-/** What became of an attachment that a person could notice. */
+/** Warnings about how an attachment was changed. */
 export function readAttachmentWarnings(meta: Meta | undefined): readonly string[] {
   const { warnings } = hostMeta(meta);
   if (!Array.isArray(warnings)) return [];
   return warnings.flatMap((warning: Json) => asString(asObject(warning).sentence) ?? []);
 }
 
-/** The end of what an agent wrote to its error output. */
+/** The end of the agent's standard error output. */
 export function readAgentStderr(meta: Meta | undefined): string | undefined {
   return asString(hostMeta(meta).stderr);
 }
@@ -96,13 +96,13 @@ export function formatDollars(amount: number): string {
 
 const ERROR_HEADLINES: Readonly<Record<string, string>> = strings.turnErrors.types;
 
-/** What happened, in a few words; the error's own message says what to do. */
+/** The headline of an error type; the error's own message says what to do. */
 export function errorHeadline(errorType: string): string {
   if (errorType.startsWith('attachment_')) return strings.turnErrors.attachment;
   return Object.hasOwn(ERROR_HEADLINES, errorType) ? (ERROR_HEADLINES[errorType] ?? '') : strings.turnErrors.unknown;
 }
 
-/** What a person has chosen for a session, in the words of the choice. */
+/** The configured values of a session with their labels. */
 export function configuredValues(
   config: ConfigState | undefined,
   keys: readonly string[] = ['permissionMode', 'model', 'effort', 'branch'],

@@ -1,11 +1,11 @@
-/** What somebody hears who does not see the chat. */
+/** Screen reader announcements of chat status changes. Pure. */
 
 import type { activityOf } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
 
 type ChatActivity = ReturnType<typeof activityOf>;
 
-/** What is said when a chat does something else than before; none if there is nothing to say. */
+/** The announcement for a status change, if any. */
 export function statusAnnouncement(previous: ChatActivity | undefined, current: ChatActivity): string | undefined {
   if (previous === undefined || previous === current) return undefined;
   switch (current) {

@@ -1,11 +1,11 @@
-/** The parts of an answer, as they stand under each other. */
+/** The entries of a turn as displayed: single parts and collapsed groups of tool calls. Pure. */
 
 import type { ActiveTurn, ResponsePart, StringOrMarkdown, ToolCall, Turn } from '../ahp/index.ts';
 
 export type TurnEntry =
   | { readonly kind: 'part'; readonly key: string; readonly part: ResponsePart; readonly isLast: boolean }
   | {
-      /** Calls that are over, with what was thought between them, folded into one line. */
+      /** Finished calls and the reasoning between them, collapsed into one line. */
       readonly kind: 'steps';
       readonly key: string;
       readonly parts: readonly ResponsePart[];
@@ -13,12 +13,12 @@ export type TurnEntry =
       readonly failed: number;
     };
 
-/** Fewer calls than these stand by themselves. */
+/** Fewer finished calls stay expanded. */
 const MIN_COLLAPSED_CALLS = 3;
 
 /**
- * The entries of a turn. What runs, waits, or was done last while the turn goes on stands open. Entries that did not change are
- * those of `before`, so that nothing is shown anew.
+ * The entries of a turn. Running and pending calls, and the latest calls of an active turn, stay expanded. Unchanged
+ * entries keep the identity of the previous ones, so that nothing rerenders.
  */
 export function turnEntries(turn: Turn | ActiveTurn, previous: readonly TurnEntry[] = []): readonly TurnEntry[] {
   const parts = turn.responseParts;
@@ -34,7 +34,7 @@ export function turnEntries(turn: Turn | ActiveTurn, previous: readonly TurnEntr
       entries.push({ kind: 'steps', key: `s${at}`, parts: steps, calls: calls.length, failed });
       at = end;
     } else {
-      // Alone it is no step: the next one may begin steps of its own.
+      // A single part is not collapsed; the next part may start a group.
       const until = Math.max(end, at + 1);
       for (; at < until; at += 1) {
         const part = parts[at];
@@ -53,7 +53,7 @@ export function isActiveTurn(turn: Turn | ActiveTurn): turn is ActiveTurn {
   return !('state' in turn);
 }
 
-/** Where the calls that are over, and the thoughts between them, end. */
+/** The end of the finished calls and the reasoning between them. */
 function endOfCollapsibleCalls(parts: readonly ResponsePart[], from: number): number {
   let end = from;
   for (let at = from; at < parts.length; at += 1) {
@@ -66,7 +66,7 @@ function endOfCollapsibleCalls(parts: readonly ResponsePart[], from: number): nu
 
 function isCollapsible(call: ToolCall): boolean {
   if (call.status === 'cancelled') return true;
-  // What leads to another chat stays in sight.
+  // Calls that link to another chat stay visible.
   return call.status === 'completed' && !call.content?.some((content) => content.type === 'subagent');
 }
 
@@ -85,20 +85,20 @@ export function markdownSource(text: StringOrMarkdown): string {
   return typeof text === 'string' ? text : text.markdown;
 }
 
-/** The words of an answer, as they are copied. */
+/** The Markdown of an answer, for copying. */
 export function answerText(turn: Turn | ActiveTurn): string {
   const texts = turn.responseParts.flatMap((part) => (part.kind === 'markdown' ? part.content.trim() : []));
   return texts.filter((text) => text !== '').join('\n\n');
 }
 
-/** The end of what is thought, in one line. */
+/** The last line of reasoning, as a preview. */
 export function lastLine(text: string, length = 120): string {
   const end = text.slice(-4 * length).trimEnd();
   const line = end.slice(end.lastIndexOf('\n') + 1).trim();
   return line.length > length ? `…${line.slice(-length)}` : line;
 }
 
-/** How high a turn that was never shown probably is, in pixels. */
+/** Estimated height of an unmeasured turn in pixels. */
 export function estimateTurnHeight(turn: Turn | ActiveTurn): number {
   let height = 96 + estimateLines(turn.message.text) * 22;
   for (const part of turn.responseParts) {

@@ -1,29 +1,29 @@
 /**
- * Where turns are in a long chat of which only a few are on the page: those that were shown are as high as they were, all
- * others as high as somebody guesses. What a person looks at is a place at a turn and not a distance from the top, so that
- * nothing moves when turns above it are measured or come in.
+ * Virtual layout of turns: measured heights for rendered turns, estimates for others. The scroll position is anchored to
+ * a turn instead of a distance from the top, so that nothing moves when turns above are measured or loaded. Knows neither
+ * the DOM nor Svelte.
  */
 
-/** What a person looks at: the end, wherever it goes, or some distance below the top of a turn. */
+/** The scroll anchor: the end, or an offset from the top of a turn. */
 export type ScrollAnchor =
   | { readonly at: 'end' }
   | { readonly at: 'turn'; readonly id: string; readonly offset: number };
 
 export const ANCHOR_END: ScrollAnchor = { at: 'end' };
 
-/** The turns from one index up to another one. */
+/** The turns from one index up to another, exclusive. */
 export interface TurnRange {
   readonly from: number;
   readonly to: number;
 }
 
-/** Room above the first turn and below the last one. */
+/** Margins above the first and below the last turn. */
 export interface LayoutMargins {
   readonly above: number;
   readonly below: number;
 }
 
-/** How near to the end is at the end. */
+/** Distance from the end that counts as the end. */
 const NEAR_END_PX = 32;
 
 export class TurnLayout {
@@ -32,7 +32,7 @@ export class TurnLayout {
   #ids: readonly string[] = [];
   #index = new Map<string, number>();
   #estimate: (index: number) => number = () => 0;
-  /** Where each turn begins, and the end. */
+  /** Offset of each turn, and of the end. */
   #tops: number[] = [0];
   #isStale = true;
 
@@ -40,7 +40,7 @@ export class TurnLayout {
     this.#margins = margins;
   }
 
-  /** Takes the turns that there are; those that were measured before keep their heights. */
+  /** Sets the turns; measured heights are kept. */
   arrange(ids: readonly string[], estimate: (index: number) => number): void {
     this.#ids = ids;
     this.#index = new Map(ids.map((id, at) => [id, at]));
@@ -48,7 +48,7 @@ export class TurnLayout {
     this.#isStale = true;
   }
 
-  /** Notes how high a turn is; whether that is news. */
+  /** Records a height; returns whether it changed. */
   measure(id: string, height: number): boolean {
     if (this.#measured.get(id) === height) return false;
     this.#measured.set(id, height);
@@ -60,7 +60,7 @@ export class TurnLayout {
     return this.#measured.has(id);
   }
 
-  /** All heights were those of another width: they are guesses now. */
+  /** Discards all heights after a width change. */
   clearMeasurements(): void {
     this.#measured.clear();
     this.#isStale = true;
@@ -70,23 +70,23 @@ export class TurnLayout {
     return this.#index.get(id) ?? -1;
   }
 
-  /** Where a turn begins, from the first one's top. */
+  /** Offset of a turn from the first one's top. */
   top(index: number): number {
     const tops = this.#computeTops();
     return tops[Math.max(0, Math.min(index, tops.length - 1))] ?? 0;
   }
 
-  /** All turns together. */
+  /** Height of all turns. */
   get height(): number {
     return this.top(this.#ids.length);
   }
 
-  /** Everything that can be scrolled through. */
+  /** Total scrollable height. */
   get scrollHeight(): number {
     return this.#margins.above + this.height + this.#margins.below;
   }
 
-  /** The turn at a height, or the nearest one. */
+  /** Index of the turn at an offset, or the nearest one. */
   indexAt(y: number): number {
     const tops = this.#computeTops();
     let low = 0;
@@ -99,7 +99,7 @@ export class TurnLayout {
     return low;
   }
 
-  /** How far one has scrolled who looks at a place. */
+  /** The scroll offset of an anchor. */
   scrollFor(anchor: ScrollAnchor, viewport: number): number {
     const maxScroll = Math.max(0, this.scrollHeight - viewport);
     if (anchor.at === 'end') return maxScroll;
@@ -108,14 +108,14 @@ export class TurnLayout {
     return Math.max(0, Math.min(maxScroll, this.#margins.above + this.top(index) + anchor.offset));
   }
 
-  /** What one looks at who has scrolled so far. */
+  /** The anchor of a scroll offset. */
   anchorAt(scroll: number, viewport: number): ScrollAnchor {
     return scroll >= this.scrollHeight - viewport - NEAR_END_PX
       ? ANCHOR_END
       : (this.turnAnchorAt(scroll) ?? ANCHOR_END);
   }
 
-  /** The turn at the upper edge of what one sees who has scrolled so far. */
+  /** The anchor of the turn at the top edge. */
   turnAnchorAt(scroll: number): ScrollAnchor | undefined {
     const y = scroll - this.#margins.above;
     const index = this.indexAt(y);
@@ -123,17 +123,17 @@ export class TurnLayout {
     return id === undefined ? undefined : { at: 'turn', id, offset: y - this.top(index) };
   }
 
-  /** The turns that have to be on the page. */
+  /** The turns to render. */
   visibleRange(scroll: number, viewport: number, overscan: number): TurnRange {
     if (this.#ids.length === 0) return { from: 0, to: 0 };
     const y = scroll - this.#margins.above;
     return { from: this.indexAt(y - overscan), to: this.indexAt(y + viewport + overscan) + 1 };
   }
 
-  /** The turn that `by` steps lead to; one that has begun above is a step away itself. */
+  /** The turn one step away; the start of the current turn counts as a step back. */
   turnAfterStep(scroll: number, by: 1 | -1): string | undefined {
     const y = scroll - this.#margins.above;
-    // A turn at the upper edge is the one that a person is at, even if a little of the one before is seen.
+    // A turn at the top edge is the current one, even if the previous one is slightly visible.
     const index = this.indexAt(y + NEAR_END_PX);
     const isInside = y - this.top(index) > NEAR_END_PX;
     return this.#ids[by > 0 ? index + 1 : isInside ? index : index - 1];

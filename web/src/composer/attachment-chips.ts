@@ -1,4 +1,4 @@
-/** What is attached to the message that somebody writes, one chip each. Pure. */
+/** Chips for the attachments of the message being written. Pure. */
 
 import type { Attachment, AttachmentPlan, FilePlan } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -9,29 +9,29 @@ import { isSameAttachment } from './message-content.ts';
 export interface AttachmentChip {
   readonly id: string;
   readonly label: string;
-  /** None while its file is read, and if it cannot be. */
+  /** Undefined while the file is read, and if that fails. */
   readonly attachment?: Attachment;
   readonly contentType?: string;
   readonly size?: number;
-  /** The words in the text that stand for it: without them it is not meant any more. */
+  /** The mention in the text; removing it removes the chip. */
   readonly mention?: string;
-  /** Why the page itself cannot bring it. */
+  /** Why the page cannot read the file. */
   readonly problem?: string;
-  /** What the host would do with it. */
+  /** The host's plan for the file. */
   readonly plan?: FilePlan;
-  /** The host does not keep it with the draft: only this page has it. */
+  /** The host does not store it with the draft; only this page has it. */
   readonly isLocalOnly?: boolean;
-  /** What it was before the host kept it, in case that it does so no longer. */
+  /** The attachment before the host stored it, in case the stored copy disappears. */
   readonly original?: Attachment;
-  /** A picture of it that the browser has. */
+  /** Object URL of an image preview. */
   readonly preview?: string;
 }
 
-/** The most that the page reads of one file, and takes along in one message: a frame of the connection has its bounds, too. */
+/** Maximum size of one file and of all files of a message; a WebSocket frame is limited, too. */
 export const MAX_FILE_BYTES = 32 * 1024 * 1024;
 export const MAX_TOTAL_BYTES = 40 * 1024 * 1024;
 
-/** Why the page does not read a file, beside what it has already. */
+/** Why a file is too large, given the other chips. */
 export function sizeProblem(size: number, chips: readonly AttachmentChip[]): string | undefined {
   if (size > MAX_FILE_BYTES) return strings.attachments.fileTooLarge(size);
   const total = chips.reduce((sum, chip) => sum + (isEmbedded(chip) ? (chip.size ?? 0) : 0), size);
@@ -42,12 +42,12 @@ export function isEmbedded({ attachment }: AttachmentChip): boolean {
   return attachment?.type === 'embeddedResource';
 }
 
-/** What the chips bring, in their order. */
+/** The attachments of the chips, in order. */
 export function chipAttachments(chips: readonly AttachmentChip[]): readonly Attachment[] {
   return chips.flatMap(({ attachment }) => attachment ?? []);
 }
 
-/** Chips for what somebody attached elsewhere; those that are here already stay as they are. */
+/** Creates chips for remote attachments; known ones are kept. */
 export function reconcileChips(
   chips: readonly AttachmentChip[],
   attachments: readonly Attachment[],
@@ -78,7 +78,7 @@ export function createChip(attachment: Attachment, id: string, mention?: string)
   };
 }
 
-/** The host keeps what was sent along with a draft, and names it: from now on the name is enough. */
+/** Replaces embedded attachments with the references under which the host stored them. */
 export function replaceWithStored(
   chips: readonly AttachmentChip[],
   savedChips: readonly AttachmentChip[],
@@ -93,18 +93,18 @@ export function replaceWithStored(
   });
 }
 
-/** The host has let go of what it kept: the page's own contents go along once more. */
+/** The host lost its stored copy, so the embedded contents are sent again. */
 export function restoreOriginals(chips: readonly AttachmentChip[]): readonly AttachmentChip[] {
   return chips.map((chip) => (chip.original ? { ...chip, attachment: chip.original, isLocalOnly: true } : chip));
 }
 
-/** Without those whose words were taken out of the text. */
+/** Removes chips whose mention was removed from the text. */
 export function removeUnmentioned(chips: readonly AttachmentChip[], text: string): readonly AttachmentChip[] {
   const left = chips.filter(({ mention }) => mention === undefined || text.includes(mention));
   return left.length === chips.length ? chips : left;
 }
 
-/** The host's plan, noted on the chips that it was asked about. */
+/** Applies the host's plan to the chips of the request. */
 export function applyPlan(
   chips: readonly AttachmentChip[],
   asked: readonly string[],
@@ -118,11 +118,11 @@ export function applyPlan(
 
 export interface ChipProblem {
   readonly message: string;
-  /** Whether the host would refuse the message. */
+  /** Whether the problem blocks sending. */
   readonly isBlocking: boolean;
 }
 
-/** What a person should know about a chip before sending. */
+/** The problem of a chip, if any. */
 export function chipProblem({ problem, plan }: AttachmentChip): ChipProblem | undefined {
   if (problem !== undefined) return { message: problem, isBlocking: true };
   if (plan?.decision === 'refuse') return { message: plan.sentence ?? strings.attachments.rejected, isBlocking: true };
@@ -131,7 +131,7 @@ export function chipProblem({ problem, plan }: AttachmentChip): ChipProblem | un
   return { message: warnings.map(({ sentence }) => sentence).join('; '), isBlocking: false };
 }
 
-/** What the host would change in what is attached, in sentences. */
+/** Warnings about how the host would change attachments. */
 export function chipWarnings(chips: readonly AttachmentChip[]): readonly string[] {
   return chips.flatMap((chip) => {
     const problem = chipProblem(chip);
@@ -139,7 +139,7 @@ export function chipWarnings(chips: readonly AttachmentChip[]): readonly string[
   });
 }
 
-/** What stands in the way of sending, as a sentence: the reason of the whole message first. */
+/** Why the message cannot be sent; problems of files come first. */
 export function sendBlocker(chips: readonly AttachmentChip[], reason: string | undefined): string | undefined {
   const refused = chips.filter((chip) => chipProblem(chip)?.isBlocking);
   if (refused.length > 0) {
@@ -163,7 +163,7 @@ export function chipIcon(chip: AttachmentChip): IconName {
   return chip.attachment?.displayKind === 'directory' ? 'folder' : 'file';
 }
 
-/** What is said about a chip beside its name. */
+/** Details beside a chip's label. */
 export function chipDetails({ attachment, size, plan, problem }: AttachmentChip): string {
   if (!attachment && problem === undefined) return strings.attachments.reading;
   if (attachment?.type === 'resource' && attachment.uri.startsWith('file:')) return strings.attachments.inWorkspace;

@@ -1,19 +1,22 @@
-/** What the host would do with what is attached, asked before the message is sent. */
+/**
+ * Requests the host's plan for attachments before the message is sent. Owns the request timer; `ComposerState` applies
+ * the plan.
+ */
 
 import type { AttachmentPlan, Client, Uri } from '../ahp/index.ts';
 import { type AttachmentChip, chipAttachments, isEmbedded } from './attachment-chips.ts';
 
-/** Milliseconds after the last change until the host is asked. */
+/** Delay after the last change. */
 const REQUEST_DELAY_MS = 150;
 
 export class AttachmentPlanner {
-  /** What stands in the way of the message as a whole. */
+  /** Why the message as a whole cannot be sent. */
   reason: string | undefined = $state.raw();
   readonly #client: Client;
   readonly #chat: Uri;
   #requestId = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** What was asked about last. */
+  /** The chips of the last request. */
   #lastChips: readonly AttachmentChip[] = [];
 
   constructor(client: Client, chat: Uri) {
@@ -21,14 +24,14 @@ export class AttachmentPlanner {
     this.#chat = chat;
   }
 
-  /** Asks, unless something changes at once; an answer that comes too late is dropped. */
+  /** Requests a plan after a delay; outdated responses are dropped. */
   requestPlan(chips: readonly AttachmentChip[], onPlan: (ids: readonly string[], plan: AttachmentPlan) => void): void {
     const planned = chips.filter(({ attachment }) => attachment);
-    // A look at a picture takes the host a second; only other words are no reason for another one.
+    // Planning an image takes the host up to a second, so text changes do not repeat it.
     if (planned.length > 0 && areSameChips(planned, this.#lastChips)) return;
     this.close();
     if (planned.length === 0) this.reason = undefined;
-    // What is on its way to the host need not go there twice: it is asked about when it has arrived.
+    // Files that are still uploading are planned after they are stored.
     if (planned.length === 0 || planned.some((chip) => isEmbedded(chip) && !chip.isLocalOnly)) return;
     this.#lastChips = planned;
     const requestId = this.#requestId;
@@ -58,7 +61,7 @@ export class AttachmentPlanner {
     try {
       return await this.#client.request('hostler/planAttachments', params);
     } catch {
-      // Another host has no plans, or is away: then it says what it thinks when the message comes.
+      // Other hosts have no plans, and a disconnected host cannot answer; it validates the message when it is sent.
       return undefined;
     }
   }

@@ -1,20 +1,20 @@
-/** Completion while somebody types: asks the host, and drops answers that came too late. */
+/** Completion state of the message field: requests items and drops outdated responses. */
 
 import type { Client, CompletionItem, Uri } from '../ahp/index.ts';
 import { findTriggerWord, wrapIndex } from './completion-text.ts';
 
-/** Milliseconds without a key before the host is asked. */
+/** Delay after the last key. */
 const REQUEST_DELAY_MS = 60;
 
 export class CompletionState {
   items: readonly CompletionItem[] = $state.raw([]);
-  /** Which item the keys are at. */
+  /** Index of the selected item. */
   selectedIndex = $state(0);
   readonly #client: Client;
   readonly #chat: Uri;
   #requestId = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Where the word begins for which somebody did not want any. */
+  /** Start of the word for which the user dismissed completion. */
   #dismissedAt: number | undefined;
 
   constructor(client: Client, chat: Uri) {
@@ -26,7 +26,7 @@ export class CompletionState {
     return this.items.length > 0;
   }
 
-  /** The text has changed, or the cursor was moved. */
+  /** Updates completion after the text or the cursor changed. */
   update(text: string, cursor: number): void {
     this.#requestId += 1;
     clearTimeout(this.#timer);
@@ -44,7 +44,7 @@ export class CompletionState {
     this.selectedIndex = wrapIndex(this.selectedIndex, step, this.items.length);
   }
 
-  /** Somebody does not want any for this word. */
+  /** Dismisses completion for the current word. */
   dismiss(text: string, cursor: number): void {
     this.close();
     this.#dismissedAt = findTriggerWord(

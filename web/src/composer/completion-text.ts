@@ -1,4 +1,4 @@
-/** Completion: which word is meant, and what an item makes of the text. Offsets are UTF-16 units, as in a text field. */
+/** Finds the word to complete and applies a completion to the text. Offsets are UTF-16 units. Pure. */
 
 import type { CompletionItem } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -10,7 +10,7 @@ export interface TextSpan {
   readonly end: number;
 }
 
-/** The word that ends at the cursor, if it begins with a character that the host completes. */
+/** The word before the cursor, if it starts with a trigger character. */
 export function findTriggerWord(text: string, cursor: number, triggers: readonly string[]): TextSpan | undefined {
   const before = text.slice(0, cursor);
   const start = before.length - (/\S*$/.exec(before)?.[0].length ?? 0);
@@ -18,7 +18,7 @@ export function findTriggerWord(text: string, cursor: number, triggers: readonly
   return triggers.some((trigger) => trigger !== '' && word.startsWith(trigger)) ? { start, end: cursor } : undefined;
 }
 
-/** The text with an item in it, and where the cursor stands then: behind the item and one space. */
+/** Inserts a completion and returns the text and the cursor, after one space. */
 export function insertCompletion(
   text: string,
   cursor: number,
@@ -33,7 +33,7 @@ export function insertCompletion(
   return { text: head + space + rest, cursor: head.length + 1 };
 }
 
-/** Which item is next; it goes round. */
+/** The next index, wrapping around. */
 export function wrapIndex(at: number, by: number, count: number): number {
   return count === 0 ? -1 : (at + by + count) % count;
 }
@@ -41,14 +41,14 @@ export function wrapIndex(at: number, by: number, count: number): number {
 export interface CompletionOffer {
   readonly icon: IconName;
   readonly label: string;
-  /** What follows its name: a command's arguments. */
+  /** Arguments of a command. */
   readonly hint?: string;
   readonly detail?: string;
-  /** Whether choosing it attaches something. */
+  /** Whether accepting it adds an attachment. */
   readonly isAttachment: boolean;
 }
 
-/** An item as people see it. */
+/** How a completion is displayed. */
 export function describeCompletion(
   { attachment, insertText }: CompletionItem,
   directories: readonly string[],
@@ -61,7 +61,7 @@ export function describeCompletion(
       label,
       ...(typeof argumentHint === 'string' && { hint: argumentHint }),
       ...(typeof description === 'string' && { detail: description }),
-      // A command that brings something is no command to the agent.
+      // The agent does not treat a message with an attached command as a command.
       isAttachment: false,
     };
   }
@@ -74,7 +74,7 @@ export function describeCompletion(
   return { icon: 'info', label: label || insertText, isAttachment: true };
 }
 
-/** A path as seen from the first of the directories that hold it. */
+/** A path relative to the first directory that contains it. */
 function relativePath(whole: string, directories: readonly string[]): string {
   const home = directories.map((uri) => `${uriPath(uri).replace(/\/$/, '')}/`).find((each) => whole.startsWith(each));
   return home === undefined ? whole : whole.slice(home.length);

@@ -1,6 +1,6 @@
-/** What a key means in the field. Pure; whoever asks carries it out and keeps the browser from doing something else. */
+/** Resolves keys of the message field to actions. Pure; the field runs the action. */
 
-/** What people call the key that changes what Enter does. */
+/** Label of the modifier key for Enter. */
 export const MODIFIER_LABEL = typeof navigator !== 'undefined' && /Mac|iP/.test(navigator.platform) ? '⌘' : 'Ctrl';
 
 export interface ComposerKey {
@@ -12,18 +12,18 @@ export interface ComposerKey {
 }
 
 export interface ComposerKeyContext {
-  /** A word is being put together by an input method: all keys are its own. */
+  /** An IME composition is active and owns all keys. */
   readonly isImeActive: boolean;
-  /** Fingers have no Shift+Enter at hand. */
+  /** Touch keyboards have no Shift+Enter. */
   readonly isTouch: boolean;
   readonly isRunning: boolean;
-  /** A request of the running turn waits for an answer. */
+  /** A request of the running turn is pending. */
   readonly hasPendingRequest: boolean;
-  /** Completions are shown. */
+  /** Whether the completion list is open. */
   readonly isCompletionOpen: boolean;
-  /** Nothing was typed, or what stands there is what these keys brought. */
+  /** The field is empty or shows a recalled message. */
   readonly canBrowseHistory: boolean;
-  /** When Escape was pressed last. */
+  /** Time of the last Escape. */
   readonly lastEscapeAt: number;
   readonly now: number;
 }
@@ -40,7 +40,7 @@ export type ComposerKeyAction =
   | 'acceptCompletion'
   | 'dismissCompletion';
 
-/** Milliseconds within which a second Escape means it. */
+/** Maximum time between two Escapes that stop the turn. */
 export const DOUBLE_ESCAPE_MS = 1_500;
 
 export function resolveKey(key: ComposerKey, context: ComposerKeyContext): ComposerKeyAction | undefined {

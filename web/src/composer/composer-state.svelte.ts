@@ -1,4 +1,7 @@
-/** The message that somebody writes in a chat: its words and files, from the first key until the host has taken it. */
+/**
+ * State of the composer: text and attachments of a message until the host accepts it. Owns draft sync, storage and
+ * planning. Does not know the DOM.
+ */
 
 import { type Attachment, type ChannelView, type Chat, type ChatState, type Client, newId } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -23,17 +26,17 @@ import { mergeWithSteering } from './steering.ts';
 
 type Chip = chips.AttachmentChip;
 
-/** What of a chat a message needs. */
+/** The parts of a chat that the composer uses. */
 type ComposerChat = Pick<Chat, 'uri' | 'view' | 'setDraft' | 'removePendingMessage' | SendMode>;
 
 export class ComposerState {
   text = $state('');
   chips: readonly Chip[] = $state.raw([]);
-  /** Why the last message came back. */
+  /** Why the last message was rejected. */
   sendError: string | undefined = $state.raw();
-  /** Waits for files that are on their way to the host. */
+  /** Files are uploading before the message is sent. */
   isUploading = $state(false);
-  /** An input method is at work. */
+  /** An IME composition is active. */
   isImeActive = false;
   readonly history = new MessageHistory();
   readonly #chat: ComposerChat;
@@ -41,13 +44,13 @@ export class ComposerState {
   readonly #reportReturned: (reason: string) => void;
   readonly #planner: AttachmentPlanner;
   readonly #draftSync: DraftSync;
-  /** What was sent and not acknowledged. */
+  /** Messages sent without a confirmation. */
   #unacknowledged: readonly MessageContent[] = [];
-  /** What this tab had before it was loaded anew; until the chat is there. */
+  /** The draft stored before a reload, until the chat is live. */
   #stored: shelf.StoredDraft | undefined;
   #closed = false;
 
-  /** `tell` is for what comes back when nobody looks at this chat any more. */
+  /** `reportReturned` is called for messages that are rejected after the composer closed. */
   constructor(
     chat: ComposerChat,
     client: Client,
@@ -62,7 +65,7 @@ export class ComposerState {
     this.#stored = shelf.readDraft(storage, chat.uri);
   }
 
-  /** What stands in the way of sending. */
+  /** Why the message cannot be sent. */
   get sendBlocker(): string | undefined {
     return chips.sendBlocker(this.chips, this.#planner.reason);
   }
@@ -83,7 +86,7 @@ export class ComposerState {
     else this.#setChips(mentioned);
   }
 
-  /** Adds what somebody chose; with words that stand for it, it goes when they go. */
+  /** Adds an attachment; one with a mention is removed together with it. */
   attach(attachment: Attachment, mention?: string): void {
     const [known] = chips.reconcileChips(this.chips, [attachment], newId);
     if (known && this.chips.includes(known)) return;
@@ -92,12 +95,12 @@ export class ComposerState {
 
   async attachFiles(files: readonly File[]): Promise<void> {
     for (const file of files) {
-      // Nobody looks any more: what is not read yet is not attached, and its picture is not made.
+      // A closed composer attaches no further files and creates no previews.
       if (this.#closed) return;
       const { chip, done } = readFile(file, this.chips, newId());
       this.chips = [...this.chips, chip];
       const ready = await done;
-      // It may have been removed meanwhile.
+      // The chip may have been removed meanwhile.
       if (!this.#closed) this.#setChips(this.chips.map((each) => (each.id === ready.id ? ready : each)));
     }
   }
@@ -107,20 +110,20 @@ export class ComposerState {
     this.#setChips(this.chips.filter((chip) => chip.id !== id));
   }
 
-  /** Puts words back into the field, above what stands there. */
+  /** Restores content above the current text. */
   restore(content: MessageContent): void {
     const restored = content.attachments.map((attachment) => chips.createChip(attachment, newId()));
     this.#prepend(content.text, restored);
   }
 
-  /** The chat as it is now. */
+  /** Applies the current view of the chat. */
   update({ state, status }: ChannelView<ChatState>): void {
     const isLive = status === 'live' && state !== undefined;
     if (isLive && this.#stored) this.#restoreStored(this.#stored, state);
     this.#draftSync.onRemoteDraft(state?.draft, isLive);
   }
 
-  /** Sends what stands in the field, and empties it; what the host does not take is put back with the reason. */
+  /** Sends the message and empties the field; a rejected message is restored with the reason. */
   async send(mode: SendMode): Promise<void> {
     if (this.isEmpty || this.isReadingFiles || this.isUploading || this.sendBlocker !== undefined) return;
     if (this.chips.some((chip) => chips.isEmbedded(chip) && !chip.isLocalOnly)) await this.#waitForUpload();
@@ -136,7 +139,7 @@ export class ComposerState {
     this.#store();
     const all = mode === 'steer' ? await mergeWithSteering(this.#chat, content) : content;
     const sending = this.#chat[mode](toUserMessage(all));
-    // The draft holds the files until the message does.
+    // The draft keeps the files until the message references them.
     if (hasDraft) void this.#chat.setDraft(undefined).catch(() => undefined);
     const failure = await sending.then(() => undefined, errorMessage);
     this.#unacknowledged = this.#unacknowledged.filter((each) => each !== content);
@@ -145,27 +148,27 @@ export class ComposerState {
     else this.#onRejected(all, sentChips, failure);
   }
 
-  /** Says at once what can be said: the page may be about to go. */
+  /** Saves the draft now, since the page may close. */
   flush(): void {
     this.#draftSync.flush();
   }
 
-  /** Says what can be said; whether something is left that goes with the tab. */
+  /** Saves the draft and returns whether text remains that only this tab has. */
   hasUnsavedText(): boolean {
     this.flush();
     const { typed, sent = [] } = this.#stored ?? {};
     const isWaiting = typed !== undefined || sent.length > 0 || this.#unacknowledged.length > 0;
-    // Contents that the host does not keep are nowhere else.
+    // Local-only attachments exist nowhere else.
     const isHere = this.isReadingFiles || this.chips.some(({ isLocalOnly }) => isLocalOnly);
     return isWaiting || isHere || this.#draftSync.isUnsent;
   }
 
-  /** There is no chat any more that what is kept could come back to. */
+  /** The chat no longer exists, so its stored draft is removed. */
   discardStored(): void {
     shelf.storeDraft(this.#storage, this.#chat.uri, {});
   }
 
-  /** Nobody looks any more. */
+  /** The composer unmounts. */
   close(): void {
     this.#draftSync.close();
     this.#closed = true;
@@ -173,7 +176,7 @@ export class ComposerState {
     revokePreviews(this.chips);
   }
 
-  /** The field, as its draft sees it. */
+  /** The interface for draft sync. */
   #draftSurface(): DraftSurface {
     const state = this;
     return {
@@ -206,7 +209,7 @@ export class ComposerState {
     return { text: this.text, attachments: chips.chipAttachments(this.#syncedChips) };
   }
 
-  /** Files that are on their way with the draft need not go twice. */
+  /** Waits for a save in progress, so that its files are not uploaded twice. */
   async #waitForUpload(): Promise<void> {
     this.#draftSync.flush();
     this.isUploading = true;
@@ -228,7 +231,7 @@ export class ComposerState {
       return;
     }
     const known = reason.includes('attachment_artifact_missing') ? chips.restoreOriginals(sentChips) : sentChips;
-    // What was told along with it had been attached before.
+    // Merged steering messages bring their own attachments.
     const others = content.attachments.slice(0, content.attachments.length - chips.chipAttachments(sentChips).length);
     this.#prepend(content.text, [...others.map((other) => chips.createChip(other, newId())), ...known]);
     this.sendError = strings.composer.notSent(reason);
@@ -245,12 +248,12 @@ export class ComposerState {
     this.#store();
   }
 
-  /** Shows what others wrote. */
+  /** Shows a remote draft. */
   #showRemote(content: MessageContent): void {
     if (isSameContent(content, this.#syncedContent)) return;
     this.history.addDiscarded(this.text);
     this.text = content.text;
-    // What only this page has cannot have been taken out elsewhere.
+    // Local-only chips are unknown to other clients, so a remote draft cannot remove them.
     const own = this.chips.filter((chip) => !this.#syncedChips.includes(chip));
     const shown = chips.reconcileChips(this.#syncedChips, content.attachments, newId);
     revokePreviews(this.#syncedChips.filter((chip) => !shown.includes(chip)));
@@ -269,7 +272,7 @@ export class ComposerState {
     this.#store();
   }
 
-  /** Keeps here what the host does not have yet. */
+  /** Stores what the host does not have yet. */
   #store(): void {
     const { typed: above = EMPTY_CONTENT, sent = [] } = this.#stored ?? {};
     const typed = joinContents(above, this.#draftSync.isUnsaved ? this.#syncedContent : EMPTY_CONTENT);
@@ -287,7 +290,7 @@ export class ComposerState {
   }
 }
 
-/** Their pictures are not shown any more. */
+/** Revokes the preview URLs of removed chips. */
 function revokePreviews(gone: readonly Chip[]): void {
   for (const { preview } of gone) if (preview) URL.revokeObjectURL(preview);
 }

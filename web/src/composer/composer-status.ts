@@ -1,21 +1,21 @@
-/** What the composer can do now, and what it says about it. Pure. */
+/** What the composer can do, and its hints. Pure. */
 
 import type { ChannelView, ChatState, SessionState } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
 
 import { MODIFIER_LABEL } from './composer-keys.ts';
 
-/** How a message leaves the field. */
+/** How a message is delivered. */
 export type SendMode = 'send' | 'queue' | 'steer';
 
 export interface ComposerStatus {
-  /** Why nobody can write here. */
+  /** Why the chat is read-only. */
   readonly closedReason?: string;
   readonly isRunning: boolean;
-  /** A request of this chat waits for an answer: Escape does not stop the turn then. */
+  /** A request is pending in this chat, so Escape does not stop the turn. */
   readonly hasPendingRequest: boolean;
   readonly isDisconnected: boolean;
-  /** What Enter and the button do. */
+  /** What Enter and the send button do. */
   readonly sendMode: SendMode;
   readonly hint: string;
 }
@@ -23,12 +23,12 @@ export interface ComposerStatus {
 export interface ComposerStatusInput {
   readonly chat: ChannelView<ChatState>;
   readonly session: ChannelView<SessionState>;
-  /** The chat's own. */
+  /** URI of the chat. */
   readonly uri: string;
   readonly text: string;
-  /** What a message begins with that the host runs as a command. */
+  /** Prefix of messages that the host runs as shell commands. */
   readonly commandPrefix?: string;
-  /** Escape was pressed once. */
+  /** Whether Escape was pressed once. */
   readonly isStopArmed: boolean;
   readonly isTouch: boolean;
 }
@@ -92,7 +92,7 @@ export function composerPlaceholder(isRunning: boolean, isTouch: boolean): strin
   return isTouch ? strings.composer.placeholderTouch : strings.composer.placeholder;
 }
 
-/** Whether the queue waits for a person. */
+/** Whether the queue is paused until a user resumes it. */
 export function isQueuePaused(session: SessionState | undefined): boolean {
   const { hostler } = session?._meta ?? {};
   return typeof hostler === 'object' && hostler !== null && 'queuePaused' in hostler && hostler.queuePaused === true;

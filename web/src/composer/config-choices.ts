@@ -1,4 +1,4 @@
-/** What can be chosen for the next messages: model, mode, effort. Pure. */
+/** Options for the next messages: model, mode and effort. Pure. */
 
 import type { AgentInfo, ConfigProperty, ConfigState, Json } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -6,7 +6,7 @@ import { strings } from '../strings.ts';
 import type { IconName } from '../ui/icons.ts';
 
 export interface ChoiceOption {
-  /** None is the host's own choice. */
+  /** Null is the host's default. */
   readonly value: Json;
   readonly label: string;
   readonly detail?: string;
@@ -17,10 +17,10 @@ export interface ConfigChoice {
   readonly title: string;
   readonly icon: IconName;
   readonly options: readonly ChoiceOption[];
-  /** What is chosen now. */
+  /** The current value. */
   readonly value: Json;
   readonly label: string;
-  /** Whether nobody has chosen something else. */
+  /** Whether the default applies. */
   readonly isDefault: boolean;
 }
 
@@ -31,11 +31,11 @@ const CHOICE_ICONS: Readonly<Record<string, IconName>> = {
   effort: 'reasoning',
 };
 
-/** The pickers of a session, as far as it has them and they may still be changed. */
+/** The pickers of a session: mutable properties with several options. */
 export function configChoices(config: ConfigState | undefined, agent: AgentInfo | undefined): readonly ConfigChoice[] {
   if (!config) return [];
   const { properties } = config.schema;
-  // Hosts have one of the two words for what an agent may do; where both are there, the first one says more.
+  // Hosts have `permissionMode`, `mode` or both; `permissionMode` is more specific.
   const mode = properties.permissionMode ? 'permissionMode' : 'mode';
   return ['model', mode, 'effort'].flatMap((key) => {
     const property = properties[key];
@@ -67,7 +67,7 @@ function enumOptions({ enum: values = [], enumLabels, enumDescriptions }: Config
   });
 }
 
-/** The agent's models change while a session lives; its schema is as old as the session. */
+/** The agent's model list can change after the session's schema was created. */
 function modelOptions(property: ConfigProperty, agent: AgentInfo | undefined): readonly ChoiceOption[] {
   const models = (agent?.models ?? []).filter(({ policyState }) => policyState !== 'disabled');
   const known = models.map(({ id, name, maxContextWindow }) => ({

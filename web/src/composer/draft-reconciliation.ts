@@ -1,25 +1,25 @@
 /**
- * Who is right about what stands in the field: whoever types here, or the host, which speaks for the other clients. Pure; the
- * time is given.
+ * Reconciles the local text of the message field with the host's draft, which carries changes of other clients. Pure; the
+ * time is a parameter.
  */
 
 import { EMPTY_CONTENT, isSameContent, type MessageContent } from './message-content.ts';
 
 export interface DraftState {
-  /** What stands in the field. */
+  /** The content of the field. */
   readonly local: MessageContent;
-  /** What the host has, as far as it was heard or told. */
+  /** The host's draft, as last received or saved. */
   readonly remote: MessageContent;
-  /** When somebody typed here last. */
+  /** Time of the last local edit. */
   readonly typedAt: number;
-  /** Whether something was typed that the host was not told. */
+  /** Whether the field has unsaved edits. */
   readonly isUnsaved: boolean;
 }
 
-/** Milliseconds without a key after which the host is told. */
+/** Pause after the last key before a save. */
 export const SAVE_DELAY_MS = 400;
 
-/** Milliseconds without a key after which nobody is typing here any more, and others may change the field. */
+/** Time after the last key during which remote drafts do not replace the field. */
 export const TYPING_TIMEOUT_MS = 1_500;
 
 export const EMPTY_DRAFT: DraftState = {
@@ -33,32 +33,32 @@ export function onTyped(draft: DraftState, local: MessageContent, now: number): 
   return { ...draft, local, typedAt: now, isUnsaved: !isSameContent(local, draft.remote) };
 }
 
-/** The host was told what stands in the field. */
+/** A save of the field started. */
 export function onSaving(draft: DraftState): DraftState {
   return { ...draft, remote: draft.local, isUnsaved: false };
 }
 
-/** The host did not take it, or nobody knows whether it did. */
+/** A save failed, or its outcome is unknown. */
 export function onSaveFailed(draft: DraftState, remote: MessageContent): DraftState {
   return { ...draft, remote, isUnsaved: !isSameContent(draft.local, remote) };
 }
 
-/** The same things have got other names: contents that were sent along are kept by the host from now on. */
+/** The host stored embedded attachments under references. */
 export function onStored(draft: DraftState, local: MessageContent, remote: MessageContent): DraftState {
   return { ...draft, local, remote, isUnsaved: !isSameContent(local, remote) };
 }
 
-/** The field was emptied because its message is on its way. */
+/** The field was emptied because its message was sent. */
 export function onSent(draft: DraftState): DraftState {
   return { ...EMPTY_DRAFT, remote: EMPTY_CONTENT, typedAt: draft.typedAt };
 }
 
-/** The host's draft as it is now. The echo of one's own is no news. */
+/** The host's draft changed. The echo of a save is ignored. */
 export function onRemoteDraft(draft: DraftState, remote: MessageContent, now: number): DraftState {
   return isSameContent(remote, draft.remote) ? draft : adoptRemote({ ...draft, remote }, now);
 }
 
-/** Takes what others wrote, once nobody types here. What was typed here and not told wins: it is told next. */
+/** Adopts the remote draft once typing stops. Unsaved local edits win and are saved next. */
 export function adoptRemote(draft: DraftState, now: number): DraftState {
   if (draft.isUnsaved || isTyping(draft, now) || isSameContent(draft.local, draft.remote)) return draft;
   return { ...draft, local: draft.remote };

@@ -1,31 +1,31 @@
 /**
- * What only this tab knows: words that the host has not been told of, and messages that it has not acknowledged. They survive a
- * reload, also while the host is away.
+ * Stores drafts of this tab in sessionStorage: unsaved text and unconfirmed messages survive a reload, even while
+ * disconnected.
  */
 
 import type { Attachment, ChatState, Uri } from '../ahp/index.ts';
 import { isEmptyContent, isSameContent, joinContents, type MessageContent, messageContent } from './message-content.ts';
 
 export interface StoredDraft {
-  /** What stands in the field and was not saved. */
+  /** Unsaved content of the field. */
   readonly typed?: MessageContent;
-  /** What was sent and not acknowledged. */
+  /** Messages sent without a confirmation. */
   readonly sent?: readonly MessageContent[];
 }
 
 export type DraftStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
-/** What the names on the shelf begin with. */
+/** Prefix of the storage keys; the chat's URI follows. */
 export const STORAGE_KEY_PREFIX = 'hostler.unsaved.';
 
 let signOutCount = 0;
 
-/** The user signs out: nothing of theirs is kept from now on. */
+/** Blocks further writes after the user signed out. */
 export function blockWritesAfterSignOut(): void {
   signOutCount += 1;
 }
 
-/** A shelf that takes nothing any more after a sign-out, however late a message comes back. */
+/** Storage that ignores writes after a sign-out, even for messages that are rejected late. */
 export function writableUntilSignOut(storage: DraftStorage): DraftStorage {
   const signOutsAtStart = signOutCount;
   return {
@@ -46,7 +46,7 @@ export function storeDraft(storage: DraftStorage, chat: Uri, { typed, sent = [] 
         JSON.stringify({ ...(typed && { typed: withoutEmbedded(typed) }), sent: sent.map(withoutEmbedded) }),
       );
   } catch {
-    // A browser that keeps nothing for pages, or no more than it has: then only the host keeps it.
+    // Storage is blocked or full; only the host keeps the draft.
   }
 }
 
@@ -63,14 +63,14 @@ export function readDraft(storage: DraftStorage, chat: Uri): StoredDraft {
   }
 }
 
-/** The host has it: it need not be kept here. */
+/** Removes content that the host has confirmed. */
 export function removeContent(storage: DraftStorage, chat: Uri, content: MessageContent): void {
   const { typed, sent = [] } = readDraft(storage, chat);
   const still = typed && !isSameContent(typed, withoutEmbedded(content)) ? { typed } : {};
   storeDraft(storage, chat, { ...still, sent: sent.filter((each) => !isSameContent(each, withoutEmbedded(content))) });
 }
 
-/** What belongs into the field after a reload: what was not saved, and what the host has never got. */
+/** What to restore after a reload: unsaved text and messages that never arrived. */
 export function contentToRestore({ typed, sent = [] }: StoredDraft, state: ChatState): MessageContent | undefined {
   const lost = sent.filter((content) => !hasArrived(content, state));
   const all = [...lost, ...(typed ? [typed] : [])].filter((content) => !isEmptyContent(content));
@@ -82,7 +82,7 @@ function hasArrived(content: MessageContent, state: ChatState): boolean {
   const turns = [...state.turns.slice(-10), ...(state.activeTurn ? [state.activeTurn] : [])];
   return [...turns, ...waiting].some(({ message }) => {
     const sent = messageContent(message);
-    // The host names the contents that it keeps; the words and their number tell enough.
+    // The host replaces embedded attachments by references, so text and attachment count identify the message.
     return (
       isSameContent(sent, content) ||
       (sent.text === content.text && sent.attachments.length >= content.attachments.length)
@@ -90,7 +90,7 @@ function hasArrived(content: MessageContent, state: ChatState): boolean {
   });
 }
 
-/** Contents are too large for the browser's shelf. */
+/** Embedded contents are too large for sessionStorage. */
 function withoutEmbedded(content: MessageContent): MessageContent {
   const stay = (attachment: Attachment) => attachment.type !== 'embeddedResource';
   return { ...content, attachments: content.attachments.filter(stay) };

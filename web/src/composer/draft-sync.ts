@@ -1,24 +1,24 @@
-/** Keeps what stands in the field and the host's draft alike, in both directions and on time. */
+/** Synchronizes the message field with the host's draft in both directions. Owns the save and adopt timers. */
 
 import { type Chat, type Message, RejectedError } from '../ahp/index.ts';
 import { type AttachmentChip, isEmbedded } from './attachment-chips.ts';
 import * as drafts from './draft-reconciliation.ts';
 import { EMPTY_CONTENT, isSameContent, type MessageContent, messageContent, toUserMessage } from './message-content.ts';
 
-/** The field, as far as its draft is concerned. */
+/** The message field as draft sync sees it. */
 export interface DraftSurface {
-  /** What the host is to keep of it. */
+  /** The content to save. */
   readonly syncedContent: MessageContent;
   readonly syncedChips: readonly AttachmentChip[];
-  /** Nobody else may touch the field: an input method is at work. */
+  /** An IME composition is active, so the field must not change. */
   readonly isImeActive: boolean;
-  /** Others have written this. */
+  /** Shows a remote draft. */
   showRemote(content: MessageContent): void;
-  /** The host has it. What was sent along is kept by it, under these names. */
+  /** A save succeeded; `stored` has the references of its attachments. */
   onSaved(content: MessageContent, savedChips: readonly AttachmentChip[], stored: MessageContent): void;
-  /** The host does not keep what was sent along. */
+  /** The host rejected the attachments. */
   onAttachmentsRejected(): void;
-  /** A save is over, however it went. */
+  /** A save finished, successfully or not. */
   onSaveFinished(): void;
 }
 
@@ -28,10 +28,10 @@ export class DraftSync {
   readonly #chat: Pick<Chat, 'setDraft'>;
   readonly #surface: DraftSurface;
   #draft = drafts.EMPTY_DRAFT;
-  /** The draft that was heard last; most of what happens in a chat does not change it. */
+  /** The last received draft; most chat updates do not change it. */
   #lastRemote: Message | undefined | null = null;
   #saving: Promise<void> | undefined;
-  /** How many messages have left the field: what belongs to an earlier one does not concern the next. */
+  /** Number of sent messages; a save of an earlier message does not affect the next one. */
   #sentCount = 0;
   #isLive = false;
   #closed = false;
@@ -42,27 +42,27 @@ export class DraftSync {
     this.#surface = surface;
   }
 
-  /** The save that is on its way. */
+  /** The save in progress. */
   get saving(): Promise<void> | undefined {
     return this.#saving;
   }
 
-  /** Whether this page knows something that the host may not know. */
+  /** Whether the field has content that the host may not have. */
   get isUnsaved(): boolean {
     return this.#draft.isUnsaved || this.#saving !== undefined;
   }
 
-  /** Whether something was not even said to the host, or to one that may not have heard it. */
+  /** Whether content was not sent to the host, or sent without a live connection. */
   get isUnsent(): boolean {
     return this.#draft.isUnsaved || (this.#saving !== undefined && !this.#isLive);
   }
 
-  /** Whether the host has a draft, or may have one soon. */
+  /** Whether the host has a draft, or a save is in progress. */
   get hasDraft(): boolean {
     return this.#saving !== undefined || !isSameContent(this.#draft.remote, EMPTY_CONTENT);
   }
 
-  /** The first thing that is heard of a chat: what was typed before stays. */
+  /** The first draft of a chat; earlier local edits are kept. */
   start(draft: Message | undefined): void {
     this.#lastRemote = draft;
     this.#draft = drafts.onStored(this.#draft, this.#surface.syncedContent, messageContent(draft));
@@ -75,7 +75,7 @@ export class DraftSync {
     this.#schedule();
   }
 
-  /** The message has left. Whoever sends it tells the host that there is no draft any more. */
+  /** The message was sent; the caller clears the host's draft. */
   onSent(): void {
     this.#sentCount += 1;
     this.#draft = drafts.onSent(this.#draft);
@@ -91,7 +91,7 @@ export class DraftSync {
     this.#schedule();
   }
 
-  /** Says at once what can be said. */
+  /** Saves now, if possible. */
   flush(): void {
     clearTimeout(this.#timers.save);
     delete this.#timers.save;
@@ -116,7 +116,7 @@ export class DraftSync {
     if (hasChanged) this.#surface.showRemote(draft.local);
   }
 
-  /** Tells the host, or takes what it has, when nobody types any more. */
+  /** Schedules a save, or the adoption of a remote draft after typing stops. */
   #schedule(): void {
     if (this.#closed) return;
     if (this.#draft.isUnsaved) this.#timers.save ??= setTimeout(() => this.flush(), drafts.SAVE_DELAY_MS);
@@ -142,7 +142,7 @@ export class DraftSync {
     } catch (error) {
       if (message !== this.#sentCount) return;
       const isRejected = error instanceof RejectedError;
-      // A draft is refused for what it brings: then its words are saved without it. Words alone are not tried again.
+      // A rejected draft is saved again without its attachments; rejected text is not repeated.
       if (isRejected) this.#surface.onAttachmentsRejected();
       const shouldRetry = !isRejected || savedChips.some(isEmbedded);
       const { syncedContent } = this.#surface;

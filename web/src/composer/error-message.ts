@@ -1,4 +1,4 @@
-/** Why something failed, for people. */
+/** Error messages for the user. */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

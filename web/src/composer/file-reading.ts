@@ -1,9 +1,9 @@
-/** Files that a browser hands over: from its picker, a drop, the clipboard or the camera. */
+/** Reads files from the file picker, a drop, the clipboard or the camera into chips. */
 
 import { strings } from '../strings.ts';
 import { type AttachmentChip, isImageChip, sizeProblem } from './attachment-chips.ts';
 
-/** A chip for a file at once, and as it is when the file was read. */
+/** A chip at once, and the chip after its file was read. */
 export function readFile(
   file: File,
   chips: readonly AttachmentChip[],
@@ -47,12 +47,12 @@ function readBase64(file: File): Promise<string> {
   });
 }
 
-/** The files of a drop or of what was pasted. */
+/** The files of a drop or paste. */
 export function transferredFiles(data: DataTransfer | null): readonly File[] {
   return [...(data?.files ?? [])];
 }
 
-/** Whether something that is dragged over the page brings files. */
+/** Whether a drag contains files. */
 export function hasFiles(data: DataTransfer | null): boolean {
   return data?.types.includes('Files') ?? false;
 }

@@ -1,4 +1,4 @@
-/** What a message is made of while somebody writes it. */
+/** Content of a message: text and attachments. Pure. */
 
 import type { Attachment, Message } from '../ahp/index.ts';
 
@@ -17,7 +17,7 @@ export function isEmptyContent({ text, attachments }: MessageContent): boolean {
   return text.trim() === '' && attachments.length === 0;
 }
 
-/** A content as a message carries it. */
+/** Converts content to a user message. */
 export function toUserMessage({ text, attachments }: MessageContent): {
   text: string;
   attachments?: readonly Attachment[];
@@ -25,7 +25,7 @@ export function toUserMessage({ text, attachments }: MessageContent): {
   return attachments.length > 0 ? { text, attachments } : { text };
 }
 
-/** One text above another, with everything that is attached to them. */
+/** Joins two contents, text above text. */
 export function joinContents(above: MessageContent, below: MessageContent): MessageContent {
   const text = [above.text, below.text].filter((each) => each.trim() !== '').join('\n\n');
   return { text, attachments: [...above.attachments, ...below.attachments] };
@@ -42,12 +42,12 @@ export function isSameContent(one: MessageContent, other: MessageContent): boole
   );
 }
 
-/** Whether two attachments bring the same thing. What the host notes beside them does not count. */
+/** Whether two attachments have the same source; host metadata is ignored. */
 export function isSameAttachment(one: Attachment, other: Attachment): boolean {
   return one === other || (one.label === other.label && attachmentSource(one) === attachmentSource(other));
 }
 
-/** Where its contents come from: the same for the same contents. */
+/** Identifies the contents of an attachment. */
 function attachmentSource(attachment: Attachment): string {
   switch (attachment.type) {
     case 'embeddedResource':
@@ -60,7 +60,7 @@ function attachmentSource(attachment: Attachment): string {
     case 'simple':
       return attachment.modelRepresentation ?? '';
     default:
-      // A newer host may know more of them.
+      // Newer hosts may add types.
       return JSON.stringify(attachment);
   }
 }

@@ -1,8 +1,8 @@
-/** What somebody has said before, brought back by a key. */
+/** History of own messages, recalled with the arrow keys. */
 
 import type { ChatState } from '../ahp/index.ts';
 
-/** One's own messages in a chat, the newest first, each once. */
+/** Own messages of a chat, newest first, without duplicates. */
 export function ownMessages(state: ChatState | undefined): readonly string[] {
   if (!state) return [];
   const turns = state.activeTurn ? [...state.turns, state.activeTurn] : state.turns;
@@ -11,20 +11,20 @@ export function ownMessages(state: ChatState | undefined): readonly string[] {
   return [...new Set(texts.reverse())].filter((text) => text.trim() !== '');
 }
 
-/** A walk through what was said. */
+/** A position in the history. */
 export class MessageHistory {
-  /** What left the field without being sent; it comes first. */
+  /** Discarded text that was never sent; it comes first. */
   readonly #discarded: string[] = [];
   #index = -1;
   #recalled: string | undefined;
 
-  /** Something is no longer in the field and was not sent: it can be brought back. */
+  /** Adds text that left the field without being sent. */
   addDiscarded(text: string): void {
     if (text.trim() === '' || this.#discarded.includes(text)) return;
     this.#discarded.unshift(text);
   }
 
-  /** Whether the keys may change the field: it is empty, or holds what they brought. */
+  /** Whether the arrow keys may replace the field: it is empty or shows a recalled message. */
   canBrowse(text: string): boolean {
     return text === '' || text === this.#recalled;
   }

@@ -1,8 +1,8 @@
-/** The keyboard on a screen, where it covers the page instead of making it smaller. */
+/** Height of the on-screen keyboard where it covers the page instead of resizing it. */
 
 import { onMount } from 'svelte';
 
-/** Less than this is a browser's own bar. */
+/** Smaller differences are browser toolbars. */
 const MIN_KEYBOARD_HEIGHT_PX = 80;
 
 export function trackKeyboardHeight(): { readonly height: number } {
@@ -11,7 +11,7 @@ export function trackKeyboardHeight(): { readonly height: number } {
     const visible = window.visualViewport;
     if (!visible) return;
     const measure = () => {
-      // Somebody who has zoomed in sees a part of the page, and no keyboard.
+      // While zoomed in, the visual viewport is smaller without a keyboard.
       const covered = visible.scale > 1.01 ? 0 : innerHeight - visible.height - visible.offsetTop;
       height = covered > MIN_KEYBOARD_HEIGHT_PX ? Math.round(covered) : 0;
     };

@@ -1,6 +1,6 @@
-/** The order of what waits. Pure. */
+/** Order of the message queue. Pure. */
 
-/** The list with one of its items at another place. */
+/** Moves an item to another index. */
 export function moveItem<T>(items: readonly T[], from: number, to: number): readonly T[] {
   const item = items[from];
   const target = Math.min(Math.max(0, to), items.length - 1);
@@ -9,7 +9,7 @@ export function moveItem<T>(items: readonly T[], from: number, to: number): read
   return rest.toSpliced(target, 0, item);
 }
 
-/** Items in a wanted order; those that it does not name come last, in their own order. */
+/** Sorts items by an order of ids; unnamed items follow in their own order. */
 export function applyOrder<T extends { readonly id: string }>(
   items: readonly T[],
   order: readonly string[],
@@ -18,13 +18,13 @@ export function applyOrder<T extends { readonly id: string }>(
   return [...named, ...items.filter((item) => !order.includes(item.id))];
 }
 
-/** Which place a pointer means: that of the row whose middle it has not yet passed. */
+/** The drop index of a pointer: the first row whose middle is below it. */
 export function dropIndex(pointer: number, rows: readonly { readonly top: number; readonly height: number }[]): number {
   const below = rows.findIndex(({ top, height }) => pointer < top + height / 2);
   return below === -1 ? rows.length : below;
 }
 
-/** Where an item ends up that is dropped before the item at a place, given that it leaves its own. */
+/** The index of an item after it is dropped before another index. */
 export function indexAfterDrop(from: number, before: number): number {
   return before > from ? before - 1 : before;
 }

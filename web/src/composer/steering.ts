@@ -1,11 +1,11 @@
-/** Telling the running turn something more, while something waits to be told already. */
+/** Merges steering messages for the running turn. */
 
 import type { Chat } from '../ahp/index.ts';
 import { joinContents, type MessageContent, messageContent } from './message-content.ts';
 
 /**
- * A second message for the running turn would take the place of the first. So the first one is taken back, and both are told
- * together; if the agent was told already, only the second one is left to be told.
+ * A second steering message would replace the first, so the first one is withdrawn and both are sent together. If the
+ * first was already delivered, only the second one is sent.
  */
 export async function mergeWithSteering(
   chat: Pick<Chat, 'view' | 'removePendingMessage'>,

@@ -1,23 +1,23 @@
-/** Whether a tab may be closed without a question: what only it knows would be lost. */
+/** Warns before a tab with unsaved text closes. */
 
 import { STORAGE_KEY_PREFIX } from './draft-storage.ts';
 
-/** A field that somebody may have written into. */
+/** A registered message field. */
 export interface GuardedField {
   readonly chat: string;
-  /** Tells the host what can still be told; whether something is left that only this tab knows. */
+  /** Saves what can be saved and returns whether unsaved text remains. */
   flushAndCheck(): boolean;
 }
 
 const guardedFields = new Set<GuardedField>();
 
-/** A field is on the page until the result is called. */
+/** Registers a field; the result unregisters it. */
 export function guardField(field: GuardedField): () => void {
   guardedFields.add(field);
   return () => guardedFields.delete(field);
 }
 
-/** Whether something would be lost: in a field, or kept for a chat that is not open. */
+/** Whether closing the tab loses text in a field or in the stored draft of a chat that is not open. */
 export function hasUnsavedText(getStorage: () => Pick<Storage, 'key' | 'length'>): boolean {
   const unsavedFields = [...guardedFields].filter((field) => field.flushAndCheck());
   if (unsavedFields.length > 0) return true;

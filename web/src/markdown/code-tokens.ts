@@ -1,4 +1,4 @@
-/** What code is made of, for the eye. */
+/** Token kinds of highlighted code and language detection. Small, so that it can load before the highlighter. */
 
 const TOKEN_KINDS = {
   keyword: 'keyword',
@@ -32,13 +32,13 @@ const TOKEN_KINDS = {
 
 export type CodeTokenKind = (typeof TOKEN_KINDS)[keyof typeof TOKEN_KINDS];
 
-/** Some letters of one colour. */
+/** A piece of code with one kind. */
 export interface CodeToken {
   readonly kind: CodeTokenKind | undefined;
   readonly text: string;
 }
 
-/** The colour for the class names of a highlighter's element. */
+/** The token kind for the class names of a highlighter node. */
 export function tokenKind(classes: unknown): CodeTokenKind | undefined {
   if (!Array.isArray(classes)) return undefined;
   for (const one of classes) {
@@ -48,7 +48,7 @@ export function tokenKind(classes: unknown): CodeTokenKind | undefined {
   return undefined;
 }
 
-/** Longer code is shown without colours: they would take too long, and each is an element of the page. */
+/** Longer code is not highlighted: it takes too long, and every token is an element. */
 const MAX_HIGHLIGHT_LENGTH = 100_000;
 
 export function canHighlight(code: string, language: string): boolean {
@@ -62,7 +62,7 @@ const LANGUAGE_BY_FILE_NAME: Readonly<Record<string, string>> = {
   'cargo.lock': 'toml',
 };
 
-/** The language that was meant: the first word behind a fence, or the end of a file's name. */
+/** The language of a fence's info string or a file name. */
 export function detectLanguage(info: string): string {
   const word =
     info

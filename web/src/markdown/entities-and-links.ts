@@ -1,4 +1,4 @@
-/** Words and addresses of Markdown, as a person should see them. */
+/** Decodes HTML entities and classifies link targets of Markdown. Pure. */
 
 const NAMED_ENTITIES: Readonly<Record<string, string>> = {
   amp: '&',
@@ -35,7 +35,7 @@ const NAMED_ENTITIES: Readonly<Record<string, string>> = {
   ne: '≠',
 };
 
-/** The characters that entities stand for; names that are not known stay as they are. */
+/** Decodes entities; unknown names stay unchanged. */
 export function decodeEntities(text: string): string {
   if (!text.includes('&')) return text;
   return text.replace(/&(#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]{2,8});/g, (whole, entity: string) => {
@@ -49,7 +49,7 @@ export function decodeEntities(text: string): string {
 
 const ALLOWED_PROTOCOLS = new Set(['http:', 'https:', 'mailto:']);
 
-/** An address that may be opened. Only whole ones: nothing that a model writes leads to a place on this page. */
+/** An absolute URL with an allowed protocol; model output never links into this page. */
 export function safeLink(href: string): string | undefined {
   try {
     const url = new URL(href);
@@ -59,7 +59,7 @@ export function safeLink(href: string): string | undefined {
   }
 }
 
-/** The path that an address without a scheme, or with `file:`, means; it is shown and not opened. */
+/** The path of a link without a scheme or with `file:`; it is displayed, not opened. */
 export function linkedFilePath(href: string): string | undefined {
   const file = /^file:(?:\/\/)?/i.exec(href);
   const path = file ? href.slice(file[0].length) : href;

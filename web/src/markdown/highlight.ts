@@ -1,4 +1,4 @@
-/** Colours for code. It is large, so it is loaded when the first code is shown. */
+/** The code highlighter. It is large and loaded on first use. */
 
 import bash from 'highlight.js/lib/languages/bash';
 import c from 'highlight.js/lib/languages/c';
@@ -66,7 +66,7 @@ interface HighlightNode {
   readonly children?: readonly HighlightNode[];
 }
 
-/** The runs of a code, or none if nothing is known of its language. */
+/** The tokens of code, or undefined for an unknown language. */
 export function highlight(code: string, language: string): readonly CodeToken[] | undefined {
   if (!lowlight.registered(language)) return undefined;
   const tokens: CodeToken[] = [];
@@ -77,7 +77,7 @@ export function highlight(code: string, language: string): readonly CodeToken[] 
 function collectTokens(node: HighlightNode, kind: CodeToken['kind'], tokens: CodeToken[]): void {
   if (node.value !== undefined) {
     const last = tokens.at(-1);
-    // Neighbours of one colour are one run: every run is an element of the page.
+    // Adjacent tokens of one kind are merged, since every token is an element.
     if (last && last.kind === kind) tokens[tokens.length - 1] = { kind, text: last.text + node.value };
     else tokens.push({ kind, text: node.value });
     return;

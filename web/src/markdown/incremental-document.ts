@@ -1,20 +1,20 @@
-/** A text and its blocks, as it grows. */
+/** Incremental Markdown document: reparses only the last section of a growing text. */
 
 import { collectDefinitions, countMarks, parseChunk, plainBlock } from './parse.ts';
 import { type MarkdownChunk, splitChunks } from './split-chunks.ts';
 import { closeUnfinished } from './streaming-repair.ts';
 import type { MarkdownBlock } from './syntax-tree.ts';
 
-/** What was read together, and is never read again once something stands behind it. */
+/** Blocks that were parsed together; never reparsed once another section follows. */
 export interface MarkdownSection {
   readonly key: number;
   readonly blocks: readonly MarkdownBlock[];
 }
 
-/** How many marks are read in one text. What comes behind so many of them was not written for people. */
+/** Maximum number of marks in a document; text beyond it is shown as plain text. */
 const MAX_DOCUMENT_MARKS = 30_000;
 
-/** The page's own title: whatever a text begins with stands under it. */
+/** The page title is rank 1, so headings start below it. */
 const PAGE_TITLE_RANK = 1;
 
 const NO_SECTIONS: readonly MarkdownSection[] = [];
@@ -23,13 +23,13 @@ export class IncrementalDocument {
   #text = '';
   #streaming = true;
   #sections: readonly MarkdownSection[] = NO_SECTIONS;
-  /** Where the last section begins: only from there on a text that grows is read again. */
+  /** Offset of the last section; only text from here on is reparsed. */
   #lastSectionOffset = 0;
-  /** How many marks stand in front of it, and the rank of the last heading. */
+  /** Number of marks before it, and the rank of the last heading. */
   #markCount = 0;
   #lastHeadingRank = PAGE_TITLE_RANK;
 
-  /** The sections of a text. If it only grew, all but the last one are the same objects as before. */
+  /** The sections of a text. If it only grew, all but the last keep their identity. */
   update(text: string, streaming: boolean): readonly MarkdownSection[] {
     if (text === this.#text && streaming === this.#streaming) return this.#sections;
     if (!text.startsWith(this.#text)) this.#reset();
@@ -69,7 +69,7 @@ export class IncrementalDocument {
     return parseChunk(isUnfinished ? { ...chunk, text: closeUnfinished(chunk.text) } : chunk);
   }
 
-  /** Definitions usually stand at the end: once all is there, the pieces that may use them are read with them. */
+  /** Link definitions often come last, so complete documents are reparsed where they apply. */
   #applyDefinitions(): void {
     if (this.#markCount > MAX_DOCUMENT_MARKS || !/^ {0,3}\[[^\]\n]+\]:/m.test(this.#text)) return;
     const chunks = splitChunks(this.#text);

@@ -1,4 +1,4 @@
-/** Reads one piece of Markdown, whatever is in it, in a time that its length bounds. */
+/** Parses one chunk of Markdown in bounded time, for any input. */
 
 import { Lexer, type Token, type Tokens, type TokensList } from 'marked';
 import { strings } from '../strings.ts';
@@ -8,9 +8,9 @@ import type { ColumnAlignment, MarkdownBlock, MarkdownInline, MarkdownListItem }
 
 export type LinkDefinitions = TokensList['links'];
 
-/** How deep lists and quotes, or words in words, may be; what is deeper is shown as it was written. */
+/** Maximum nesting of blocks or inlines; deeper content is shown as source. */
 const MAX_NESTING = 16;
-/** How many marks that may belong together a run of lines may have: the time to pair them grows faster than their number. */
+/** Maximum number of marks in one paragraph, since pairing them takes superlinear time. */
 const MAX_PARAGRAPH_MARKS = 240;
 const MAX_LINE_LENGTH = 20_000;
 
@@ -26,12 +26,12 @@ export function parseChunk(
   try {
     return convertBlocks(lex(chunk.text, definitions), 0);
   } catch {
-    // Nesting that the check above did not foresee.
+    // The lexer can still fail on unexpected nesting.
     return [plainBlock(chunk.text)];
   }
 }
 
-/** The addresses that are defined in some place for the whole text. */
+/** Collects link definitions of the whole text. */
 export function collectDefinitions(chunks: readonly MarkdownChunk[]): LinkDefinitions {
   const all = emptyDefinitions();
   for (const { text, fence } of chunks) {
@@ -43,7 +43,7 @@ export function collectDefinitions(chunks: readonly MarkdownChunk[]): LinkDefini
   return all;
 }
 
-/** Names are whatever somebody wrote, so nothing may be inherited. */
+/** Without a prototype, since names are arbitrary. */
 function emptyDefinitions(): LinkDefinitions {
   return Object.create(null);
 }
@@ -54,14 +54,14 @@ function lex(text: string, definitions: LinkDefinitions): Token[] {
   return lexer.lex(text);
 }
 
-/** How much there is to pair and to nest: reading takes longer with each of these than with any number of letters. */
+/** Counts characters that the parser has to pair or nest. */
 export function countMarks(text: string): number {
   let marks = 0;
   for (const _mark of text.matchAll(/[*_[<~!`\\@>]|^\s*(?:[-+]|\d{1,9}[.)])\s/gm)) marks += 1;
   return marks;
 }
 
-/** Whether reading could take long: lines without end, towers of containers, or too many marks in one run of words. */
+/** Whether parsing could take long: very long lines, deep containers, or too many marks. */
 function isTooComplex(text: string): boolean {
   let marks = 0;
   for (const line of text.split('\n')) {
@@ -155,7 +155,7 @@ function convertInline(token: Tokens.Generic, depth: number): readonly MarkdownI
     case 'link':
       return convertLink(decodeEntities(token.href), convertInlines(token.tokens ?? [], depth + 1));
     case 'image':
-      // Looking at a picture of somebody else would tell them: it is a link.
+      // Loading a remote image would contact its server, so it becomes a link.
       return convertLink(decodeEntities(token.href), [
         { type: 'text', text: decodeEntities(token.text) || strings.markdown.image },
       ]);
@@ -164,7 +164,7 @@ function convertInline(token: Tokens.Generic, depth: number): readonly MarkdownI
   }
 }
 
-/** A link that opens, the path of a file, or only its words. Links in links are none. */
+/** A safe link, a file path, or plain text. Links inside links are flattened. */
 function convertLink(href: string, children: readonly MarkdownInline[]): readonly MarkdownInline[] {
   const inside = children.flatMap((child) => (child.type === 'link' ? child.children : child));
   const address = safeLink(href);

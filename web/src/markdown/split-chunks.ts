@@ -1,25 +1,24 @@
 /**
- * Cuts Markdown into pieces that can be read one by one. A piece never has to be read again once another one has begun, so
- * that an answer which is still coming costs as much as its last piece. Two neighbours may always stay together; they are cut
- * only where no reading could join them.
+ * Splits Markdown into chunks that are parsed independently. A chunk is final once another one follows, so a streaming
+ * answer costs as much as its last chunk. Chunks are split only where parsing could not join them.
  */
 
 export interface MarkdownChunk {
-  /** Where it begins. */
+  /** Offset in the text. */
   readonly offset: number;
   readonly text: string;
-  /** A fenced block needs no further reading. */
+  /** A fenced block, which needs no further parsing. */
   readonly fence?: { readonly language: string; readonly code: string; readonly open: boolean };
 }
 
-/** From where on a list is cut before its next item, and anything at its next line. */
+/** Length after which a list is split before its next item, and any text at its next line. */
 const LIST_SPLIT_LENGTH = 4_096;
 const MAX_CHUNK_LENGTH = 16_384;
 
 const FENCE = /^( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$/;
-/** A fence somewhere inside of items. */
+/** A fence inside list items. */
 const INNER_FENCE = /^(?:\s*(?:[-*+]|\d{1,9}[.)])\s+)*\s*(`{3,}(?=[^`]*$)|~{3,})/;
-/** The beginning of an item; a number alone may become one. */
+/** The start of a list item; a bare number may become one. */
 const ITEM = /^ {0,3}(?:[-*+](?:\s|$)|\d{1,9}(?:[.)](?:\s|$)|$))/;
 
 export function splitChunks(text: string): readonly MarkdownChunk[] {
@@ -27,7 +26,7 @@ export function splitChunks(text: string): readonly MarkdownChunk[] {
   let at = 0;
   while (at < text.length) {
     const line = lineAt(text, at);
-    // Empty lines between pieces belong to nothing.
+    // Blank lines between chunks are dropped.
     if (isBlank(line.text)) {
       at = line.next;
       continue;
@@ -69,10 +68,10 @@ function readTextChunk(text: string, from: number): MarkdownChunk {
     const line = lineAt(text, at);
     const empty = isBlank(line.text);
     if (at > from && !empty && !inner) {
-      // Behind an empty line only what is indented goes on, and items do with a list.
+      // After a blank line only indented text, or list items in a list, continue the chunk.
       const indented = /^\s/.test(line.text);
       if (blank && !indented && !(isList && ITEM.test(line.text))) break;
-      // At the margin a fence ends everything; further in it may belong to an item.
+      // An unindented fence ends the chunk; an indented one may belong to a list item.
       if (FENCE.test(line.text) && !(isList && indented)) break;
     }
     const long = at - from;

@@ -1,10 +1,10 @@
-/** Ends, for the eye only, what an answer that is still coming has begun. */
+/** Completes unfinished Markdown of a streaming answer for display. */
 
-/** The last piece of a text as it will probably go on: tables stand at once, words are bold before their end has come. */
+/** Completes the last chunk: table headers get a rule, open emphasis and code spans are closed. */
 export function closeUnfinished(text: string): string {
   const lines = text.split('\n');
   const last = lines.at(-1) ?? '';
-  // Two dashes under a line would make a heading of it until the third word comes.
+  // A partial list marker or rule would turn the line above into a heading.
   if (lines.length > 1 && /^\s*(?:-+|=+|[*+]|\d+[.)]?)\s*$/.test(last)) return lines.slice(0, -1).join('\n');
   return completeTable(lines) ?? text + closingMarks(lastParagraph(lines));
 }
@@ -26,7 +26,7 @@ function lastParagraph(lines: readonly string[]): string {
   return [item, ...lines.slice(from + 1)].join('\n');
 }
 
-/** What would close a code span or bold words that are open at the end. */
+/** The marks that close an open code span or bold text. */
 function closingMarks(words: string): string {
   const open = words.replace(/(`+)[^`]+\1(?!`)/g, '');
   const tick = open.indexOf('`');

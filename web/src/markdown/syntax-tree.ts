@@ -1,4 +1,4 @@
-/** What Markdown becomes before it is shown: a small tree that cannot hold markup. */
+/** The Markdown syntax tree. It cannot contain HTML. */
 
 export type MarkdownInline =
   | { readonly type: 'text'; readonly text: string }
@@ -10,13 +10,13 @@ export type MarkdownInline =
 export type ColumnAlignment = 'left' | 'center' | 'right' | undefined;
 
 export interface MarkdownListItem {
-  /** Of a task: whether it is done. */
+  /** For tasks: whether it is done. */
   readonly checked?: boolean;
   readonly children: readonly MarkdownBlock[];
 }
 
 export type MarkdownBlock =
-  /** `level` is how it looks, `rank` what it is told as: never more than one below the heading before it. */
+  /** `level` is the visual size, `rank` the accessible level without gaps. */
   | {
       readonly type: 'heading';
       readonly level: number;
@@ -24,7 +24,7 @@ export type MarkdownBlock =
       readonly children: readonly MarkdownInline[];
     }
   | { readonly type: 'paragraph'; readonly children: readonly MarkdownInline[] }
-  /** The words of a tight list's item: a paragraph without room around it. */
+  /** The text of a tight list item: a paragraph without margins. */
   | { readonly type: 'line'; readonly children: readonly MarkdownInline[] }
   | { readonly type: 'list'; readonly start: number | undefined; readonly items: readonly MarkdownListItem[] }
   | { readonly type: 'quote'; readonly children: readonly MarkdownBlock[] }
@@ -36,5 +36,5 @@ export type MarkdownBlock =
       readonly rows: readonly (readonly (readonly MarkdownInline[])[])[];
     }
   | { readonly type: 'rule' }
-  /** Shown as it was written: it is markup, or it would take too long to read. */
+  /** Shown as source: it is HTML or too complex to parse. */
   | { readonly type: 'plain'; readonly text: string };

@@ -1,4 +1,4 @@
-/** What can be chosen for a session, as its schema says, in the order in which people think of it. */
+/** Form fields of a session's configuration schema, in display order. Pure. */
 
 import type { ConfigProperty, ConfigSchema, Json, JsonObject } from '../ahp/index.ts';
 
@@ -6,7 +6,7 @@ export interface ConfigFormField {
   readonly name: string;
   readonly kind: 'choice' | 'switch' | 'number' | 'text';
   readonly property: ConfigProperty;
-  /** What holds if nothing else is chosen. */
+  /** The value without a choice. */
   readonly value: Json | undefined;
   readonly options: readonly ConfigOption[];
 }
@@ -18,15 +18,15 @@ export interface ConfigOption {
 }
 
 export interface ConfigFields {
-  /** Those that are asked for at once. */
+  /** Fields that are always visible. */
   readonly main: readonly ConfigFormField[];
   readonly more: readonly ConfigFormField[];
 }
 
-/** The first of them that a host has, for each place. */
+/** For each position, the first property that the host has. */
 const MAIN_FIELDS = [['model'], ['permissionMode', 'mode'], ['effort']] as const;
 
-/** Says the same as `permissionMode` in other words, for clients that do not know it. */
+/** Aliases of `permissionMode` for clients that do not know it. */
 const PERMISSION_MODE_ALIASES = ['mode', 'autoApprove'];
 
 export function configFields(schema: ConfigSchema, values: JsonObject): ConfigFields {
@@ -40,7 +40,7 @@ export function configFields(schema: ConfigSchema, values: JsonObject): ConfigFi
     const value = values[name] ?? property.default;
     return kind ? [{ name, kind, property, value, options: enumOptions(property) }] : [];
   });
-  // Where there is one choice there is no question.
+  // A field with a single option is hidden.
   const choosable = fields.filter(
     ({ kind, options, property }) => kind !== 'choice' || property.enumDynamic || options.length > 1,
   );
@@ -51,13 +51,13 @@ export function configFields(schema: ConfigSchema, values: JsonObject): ConfigFi
   return { main, more: choosable.filter((field) => !main.includes(field)) };
 }
 
-/** What is typed or chosen, as the schema wants it; nothing means that it is left to the host. */
+/** Parses a typed or chosen value by the schema; undefined leaves it to the host. */
 export function parseValue(field: ConfigFormField, text: string): Json | undefined {
   const trimmed = text.trim();
   if (trimmed === '') return undefined;
   if (field.kind === 'number') return Number.isFinite(Number(trimmed)) ? Number(trimmed) : undefined;
   if (field.kind === 'switch') return trimmed === 'true';
-  // Values that are no texts are chosen by what they look like.
+  // Non-string values are matched by their text.
   return field.property.enum?.find((value) => String(value) === trimmed) ?? trimmed;
 }
 
@@ -65,7 +65,7 @@ function fieldKind(property: ConfigProperty): ConfigFormField['kind'] | undefine
   if (property.enum || property.enumDynamic) return 'choice';
   if (property.type === 'boolean') return 'switch';
   if (property.type === 'number' || property.type === 'integer') return 'number';
-  // Lists and objects are for files of configuration.
+  // Lists and objects are edited in configuration files.
   return property.type === 'string' ? 'text' : undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Begins a session: makes it, and says the first words in it. */
+/** Creates a session and its first message. */
 
 import type { Chat, Host, JsonObject, Session, Uri, UserMessage } from '../ahp/index.ts';
 
@@ -8,7 +8,7 @@ export interface NewSessionOptions {
   readonly config: JsonObject;
 }
 
-/** A session that was made, with its chat held open. */
+/** A created session with its open chat; the caller closes it. */
 export interface CreatedSession {
   readonly uri: Uri;
   readonly chat: Chat;
@@ -28,7 +28,7 @@ export async function createSession(
   }
 }
 
-/** The first message names its model, as far as one was chosen. */
+/** The first message, with the chosen model. */
 export function firstMessage(text: string, config: JsonObject): UserMessage {
   const { model } = config;
   return { text, ...(typeof model === 'string' && { model: { id: model } }) };

@@ -1,4 +1,4 @@
-/** Which conversations from elsewhere the host lists. */
+/** The host setting for listing external sessions. */
 
 import type { ConfigProperty, RootState } from '../ahp/index.ts';
 
@@ -7,7 +7,7 @@ export interface ExternalSessionsSetting {
   readonly chosen: unknown;
 }
 
-/** The host's property and what was chosen; a host that has no such property has no such question. */
+/** The property and its value; undefined if the host does not have it. */
 export function externalSessionsSetting(root: RootState | undefined): ExternalSessionsSetting | undefined {
   const property = root?.config?.schema.properties.showExternalSessions;
   return property && { property, chosen: root?.config?.values.showExternalSessions ?? property.default };

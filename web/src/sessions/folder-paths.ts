@@ -1,15 +1,15 @@
-/** Paths as people type them while they choose a folder, and URIs as the host wants them. */
+/** Typed folder paths and host URIs. Pure. */
 
 import type { Uri } from '../ahp/index.ts';
 import { uriPath } from '../ui/format.ts';
 
-/** What was typed: the folder whose contents are shown, and the beginning of a name in it. */
+/** A typed path: the listed folder and the prefix of a name in it. */
 export interface ParsedPath {
   readonly folder: string;
   readonly prefix: string;
 }
 
-/** A path on the host's machine; `~` is where the host begins. */
+/** An absolute path on the host; `~` is the host's default directory. */
 export function toAbsolutePath(typed: string, home: string): string {
   const text = typed.trim();
   if (text === '~' || text.startsWith('~/')) return normalizePath(home + text.slice(1));
@@ -24,7 +24,7 @@ export function parseTypedPath(typed: string, home: string): ParsedPath {
   return { folder: fullPath.slice(0, at) || '/', prefix: fullPath.slice(at + 1) };
 }
 
-/** Names of folders that go on as typed. Hidden ones are shown to whoever types the dot. */
+/** Folder names that start with the prefix. Hidden ones need a leading dot. */
 export function completeFolderNames(names: readonly string[], prefix: string): readonly string[] {
   const lowerPrefix = prefix.toLowerCase();
   const hidden = prefix.startsWith('.');
@@ -49,7 +49,7 @@ export function folderUri(folder: string): Uri {
   return `file://${drive}${folder.replaceAll('\\', '/').split('/').map(encodeSegment).join('/')}`;
 }
 
-/** A folder for people: below the host's own directory it begins with `~`. */
+/** A folder for display; below the host's default directory it starts with `~`. */
 export function displayPath(uri: Uri, home: Uri | undefined): string {
   const fullPath = normalizePath(uriPath(uri));
   const homePath = home && normalizePath(uriPath(home));
@@ -58,7 +58,7 @@ export function displayPath(uri: Uri, home: Uri | undefined): string {
   return fullPath.startsWith(`${homePath}/`) ? `~${fullPath.slice(homePath.length)}` : fullPath;
 }
 
-/** Without doubled or trailing slashes, and without `.` and `..`. */
+/** Removes empty, `.` and `..` segments. */
 export function normalizePath(folder: string): string {
   const parts: string[] = [];
   for (const part of folder.split('/')) {
@@ -69,6 +69,6 @@ export function normalizePath(folder: string): string {
 }
 
 function encodeSegment(segment: string): string {
-  // A drive's colon stays, as the host writes it.
+  // The colon of a drive letter is not encoded, as in the host's URIs.
   return encodeURIComponent(segment).replaceAll('%3A', ':');
 }

@@ -1,6 +1,6 @@
-/** Which rows of a long list are drawn: those that are seen, and some around them. */
+/** Which rows of a long list are rendered. Pure. */
 
-/** Where each row begins; the last number is where the list ends. */
+/** Offset of each row, and of the end. */
 export function rowOffsets(heights: readonly number[]): readonly number[] {
   const offsets = [0];
   let end = 0;
@@ -11,7 +11,7 @@ export function rowOffsets(heights: readonly number[]): readonly number[] {
   return offsets;
 }
 
-/** The rows from `first` up to, but without, `end`. */
+/** The rows from `first` up to `end`, exclusive. */
 export interface RowRange {
   readonly first: number;
   readonly end: number;
@@ -24,7 +24,7 @@ export function visibleRows(offsets: readonly number[], top: number, height: num
   return { first: Math.min(first, count), end: Math.min(last + 1, count) };
 }
 
-/** How far a list has to be scrolled so that a row is seen; it does not move if it is. */
+/** The scroll offset that makes a row visible; unchanged if it is visible. */
 export function scrollTopForRow(offsets: readonly number[], row: number, top: number, height: number): number {
   const begin = offsets[row] ?? 0;
   const end = offsets[row + 1] ?? begin;
@@ -32,7 +32,7 @@ export function scrollTopForRow(offsets: readonly number[], row: number, top: nu
   return end > top + height ? end - height : top;
 }
 
-/** The row at a place, by halving. */
+/** The row at an offset, by binary search. */
 function rowAt(offsets: readonly number[], y: number): number {
   let low = 0;
   let high = Math.max(0, offsets.length - 2);

@@ -1,10 +1,10 @@
-/** What is looked for, as the host's query language says it: words, and filters that stand among them. */
+/** Parses and edits queries in the host's search syntax: words and filters. Pure. */
 
 export type FilterName = 'workspace' | 'after' | 'from' | 'tool' | 'file';
 
 export type SearchFilterValues = Readonly<Partial<Record<FilterName, string>>>;
 
-/** A piece of a query, as it was typed. */
+/** A term of a query, as typed. */
 interface QueryTerm {
   readonly text: string;
   readonly filter?: FilterName;
@@ -13,7 +13,7 @@ interface QueryTerm {
 
 const QUERY_TERM = /-?(?:(workspace|after|from|tool|file):)?("[^"]*"\*?|\S+)/g;
 
-/** The filters of a query, and its other words as they stand. Of a filter that is there twice, the last one is shown. */
+/** The words and filters of a query. The last value of a repeated filter wins. */
 export function parseQuery(query: string): { readonly words: string; readonly filters: SearchFilterValues } {
   const terms = queryTerms(query);
   const words = terms.filter(({ filter }) => !filter).map(({ text }) => text);
@@ -22,7 +22,7 @@ export function parseQuery(query: string): { readonly words: string; readonly fi
   return { words: words.join(' '), filters };
 }
 
-/** The same query with another value of a filter, or without it. */
+/** Sets or removes a filter of a query. */
 export function withFilter(query: string, name: FilterName, value: string | undefined): string {
   const rest = queryTerms(query).filter(({ filter }) => filter !== name);
   const text = rest.map((piece) => piece.text);
@@ -34,14 +34,14 @@ export function withFilter(query: string, name: FilterName, value: string | unde
 
 function queryTerms(query: string): readonly QueryTerm[] {
   return [...query.matchAll(QUERY_TERM)].map(([text, filter, value = '']) =>
-    // `-tool:` is a filter of its own kind, which is kept as it was typed.
+    // Negated filters stay unchanged.
     filter && !text.startsWith('-')
       ? { text, filter: filter as FilterName, value: value.replace(/^"|"$/g, '') }
       : { text },
   );
 }
 
-/** A snippet in pieces, some of which are what was looked for. The ranges are the host's. */
+/** Splits a snippet into matched and unmatched text. The ranges come from the host. */
 export function highlightMatches(
   snippet: string,
   matches: readonly (readonly [number, number])[],

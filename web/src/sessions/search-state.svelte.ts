@@ -1,19 +1,19 @@
-/** A search that goes on: page by page, and again while the host still reads. */
+/** Search state: loads result pages, and polls while the host is indexing. */
 
 import { type Client, ROOT_CHANNEL, type SessionSearchResult } from '../ahp/index.ts';
 
-/** How long the host is given to read on before it is asked again, in milliseconds. */
+/** Poll interval while the host is indexing. */
 const REINDEX_POLL_INTERVAL_MS = 2_000;
 
 export class SearchState {
   items: readonly SessionSearchResult[] = $state.raw([]);
-  /** How many sessions the host has still to read. */
+  /** Number of sessions that are not indexed yet. */
   pendingSessions = $state(0);
-  /** Why something could not be read; the rest was found. */
+  /** Why some sessions could not be searched. */
   partialFailure: string | undefined = $state();
   isLoading = $state(false);
   error: Error | undefined = $state.raw();
-  /** What the items were found for. */
+  /** The query of the current items. */
   answeredQuery: string | undefined = $state();
   #nextOffset: number | undefined = $state();
   readonly #client: Client;
@@ -30,7 +30,7 @@ export class SearchState {
     return this.#nextOffset !== undefined;
   }
 
-  /** Looks for something else, or also in what the host does not list; what was asked before does not matter any more. */
+  /** Starts a search, optionally including external sessions, and cancels the previous one. */
   search(query: string, includeExternal = false): void {
     this.close();
     this.#query = query.trim();
@@ -64,7 +64,7 @@ export class SearchState {
       const params = { channel: ROOT_CHANNEL, query, offset, ...(this.#includeExternal && { all: true }) };
       const answer = await this.#client.request('hostler/search', params, { signal: request.signal });
       if (request.signal.aborted) return;
-      // A session that was changed meanwhile may come twice.
+      // A session that changed between pages can appear twice.
       const before = offset === 0 ? [] : this.items;
       const known = new Set(before.map(({ session }) => session));
       this.items = [...before, ...answer.items.filter(({ session }) => !known.has(session))];
@@ -73,7 +73,7 @@ export class SearchState {
       this.partialFailure = answer.trouble;
       this.answeredQuery = query;
       this.error = undefined;
-      // Only the first page is asked for again: whoever has gone further would lose their place.
+      // Only the first page is polled, so that the scroll position stays.
       if (answer.pending > 0 && offset === 0)
         this.#stopTimer = this.#client.environment.after(REINDEX_POLL_INTERVAL_MS, () => void this.#fetchPage(0));
     } catch (error) {

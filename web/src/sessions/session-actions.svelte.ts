@@ -1,4 +1,4 @@
-/** What can be done to a session from anywhere: by its menu, by a key, by the palette. */
+/** Actions on sessions from any view: menu, shortcuts and dialogs. */
 
 import type { SessionSummary, Uri } from '../ahp/index.ts';
 import type { Page } from '../app/page.svelte.ts';
@@ -10,13 +10,13 @@ import { isArchived, isUnread, sessionTag, sessionTitle } from './session-rows.t
 
 export class SessionActions {
   readonly #page: Page;
-  /** The session whose name is being typed in the list. */
+  /** The session being renamed in the list. */
   renaming: Uri | undefined = $state();
-  /** The session that somebody is asked about before it is deleted. */
+  /** The session in the delete dialog. */
   deleting: SessionSummary | undefined = $state.raw();
-  /** The session whose tag is being typed. */
+  /** The session in the tag dialog. */
   tagging: SessionSummary | undefined = $state.raw();
-  /** A session that somebody wants to find unread, although it is open. */
+  /** The open session that the user marked as unread. */
   keptUnread: Uri | undefined = $state();
 
   constructor(page: Page) {
@@ -43,7 +43,7 @@ export class SessionActions {
     await this.#page.attempt(setSessionRead(this.#page.host, session.resource, isRead));
   }
 
-  /** Puts a tag on a session; an empty one takes it away. */
+  /** Sets a tag; an empty one removes it. */
   async setTag(session: SessionSummary, tag: string): Promise<void> {
     this.tagging = undefined;
     const newValue = tag.trim();
@@ -65,7 +65,7 @@ export class SessionActions {
     if (isDone) this.#page.showNotice(strings.sessions.idCopied);
   }
 
-  /** A session's menu. */
+  /** The menu items of a session. */
   menuItems(session: SessionSummary): readonly MenuItem[] {
     const archived = isArchived(session);
     const unread = isUnread(session);

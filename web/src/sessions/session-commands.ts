@@ -1,8 +1,8 @@
-/** What people do to a session that need not be open. */
+/** Commands for sessions that need not be open. */
 
 import { type Host, ROOT_CHANNEL, type Session, type Uri } from '../ahp/index.ts';
 
-/** Opens a session for one wish. */
+/** Opens a session for one command. */
 async function withSession(host: Host, uri: Uri, run: (session: Session) => Promise<unknown>): Promise<void> {
   const session = host.openSession(uri);
   try {
@@ -24,17 +24,17 @@ export function setSessionArchived(host: Host, uri: Uri, isArchived: boolean): P
   return withSession(host, uri, (session) => session.setArchived(isArchived));
 }
 
-/** Deletes a session for everybody, with the agent's own record. */
+/** Deletes a session for all clients, including the agent's transcript. */
 export async function deleteSession(host: Host, uri: Uri): Promise<void> {
   await host.client.request('disposeSession', { channel: uri });
 }
 
-/** Puts a tag on a session, or takes it away. */
+/** Sets or removes a tag. */
 export async function setSessionTag(host: Host, uri: Uri, tag: string | null): Promise<void> {
   await host.client.request('hostler/tagSession', { channel: uri, tag });
 }
 
-/** A property of the host, for all clients. */
+/** Sets host configuration for all clients. */
 export async function configureHost(host: Host, config: Readonly<Record<string, string>>): Promise<void> {
   const root = host.client.open('root', ROOT_CHANNEL);
   try {

@@ -1,4 +1,4 @@
-/** The list of sessions as rows: what waits for somebody on top, the rest by workspace, the most recent first. */
+/** Rows of the session list: waiting sessions first, others grouped by workspace, newest first. Pure. */
 
 import { activityOf, hasFlag, type SessionListView, type SessionSummary, StatusFlag, type Uri } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -9,9 +9,9 @@ export interface GroupRow {
   readonly kind: 'group';
   readonly key: string;
   readonly title: string;
-  /** Where it lies, if another group has the same name. */
+  /** The path, if another group has the same title. */
   readonly location?: string;
-  /** The folder that its sessions work in. */
+  /** The folder of its sessions. */
   readonly directory?: Uri;
   readonly count: number;
   readonly isExpanded: boolean;
@@ -21,21 +21,21 @@ export interface SessionRow {
   readonly kind: 'session';
   readonly key: string;
   readonly session: SessionSummary;
-  /** The folder's name, where the group does not say it. */
+  /** The folder name, unless the group shows it. */
   readonly folder?: string;
 }
 
 export type SessionListRow = GroupRow | SessionRow;
 
 export interface RowOptions {
-  /** Words that are all in the title, the folder or the tag. */
+  /** Words that the title, folder or tag must contain. */
   readonly text: string;
   readonly archived: boolean;
-  /** Keys of the groups that are folded. */
+  /** Keys of the collapsed groups. */
   readonly collapsed: ReadonlySet<string>;
 }
 
-/** The key of the group of those that wait. */
+/** Key of the group of waiting sessions. */
 export const WAITING_GROUP_KEY = 'waiting';
 
 export function buildRows(items: readonly SessionSummary[], options: RowOptions): readonly SessionListRow[] {
@@ -51,7 +51,7 @@ export function buildRows(items: readonly SessionSummary[], options: RowOptions)
     else groups.set(key, [session]);
   }
   const titles = countNames([...groups].map(([key, sessions]) => groupTitle(key, sessions)));
-  // What somebody looks for is never folded away.
+  // Filtering expands all groups.
   const isOpen = (key: string) => words.length > 0 || !options.collapsed.has(key);
   const rows: SessionListRow[] = [];
   if (waiting.length > 0) {
@@ -82,12 +82,12 @@ export function buildRows(items: readonly SessionSummary[], options: RowOptions)
   return rows;
 }
 
-/** Whether the next page is asked for when the end of the rows is seen. One that failed is asked for by a person. */
+/** Whether to load the next page at the end of the list. A failed page needs a manual retry. */
 export function shouldLoadMore({ hasMore, loading, error }: Omit<SessionListView, 'items'>): boolean {
   return hasMore && !loading && error === undefined;
 }
 
-/** Where a session works: its project, or its first directory. */
+/** The workspace of a session: its project or first directory. */
 export function workspaceOf(session: SessionSummary): Uri | undefined {
   const uri = session.project?.uri ?? session.workingDirectories?.[0];
   return uri && uri.length > 'file:///'.length ? uri.replace(/\/$/, '') : uri;
@@ -98,7 +98,7 @@ export function folderName(session: SessionSummary): string {
   return session.project?.displayName || (uri ? uriName(uri) : '');
 }
 
-/** Folders that sessions work in, the most recent first. */
+/** Folders of sessions, most recent first. */
 export function recentFolders(items: readonly SessionSummary[], limit: number): readonly Uri[] {
   const folders = items.flatMap(({ workingDirectories }) => workingDirectories?.slice(0, 1) ?? []);
   return [...new Set(folders.map((uri) => uri.replace(/(?<=.)\/$/, '')))].slice(0, limit);
@@ -122,12 +122,12 @@ export function isArchived(session: SessionSummary): boolean {
   return hasFlag(session.status, StatusFlag.isArchived);
 }
 
-/** What a session is called; one that was never named is still something. */
+/** The title of a session, with a fallback. */
 export function sessionTitle(session: { readonly title: string }): string {
   return showInvisible(session.title.trim()) || strings.sessions.untitled;
 }
 
-/** Whether all words are in a text, whatever their case and accents. */
+/** Whether a text contains all words, ignoring case and accents. */
 export function matchesWords(text: string, words: readonly string[]): boolean {
   const plain = normalizeText(text);
   return words.every((word) => plain.includes(word));
@@ -144,10 +144,10 @@ function isIncluded(session: SessionSummary, words: readonly string[], archived:
   return matchesSession(session, words);
 }
 
-/** What a session is found by. A line never changes: there is another one instead. */
+/** Cache of normalized search text. Summaries are immutable. */
 const searchTextCache = new WeakMap<SessionSummary, string>();
 
-/** Whether all words are in a session's title, folder, tag or activity. */
+/** Whether a session's title, folder, tag or activity contains all words. */
 export function matchesSession(session: SessionSummary, words: readonly string[]): boolean {
   if (words.length === 0) return true;
   let text = searchTextCache.get(session);

@@ -1,4 +1,4 @@
-/** A session's status in words and shapes. */
+/** Status shape, label and subtitle of a session. Pure. */
 
 import { activityOf, type SessionSummary } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -19,7 +19,7 @@ export function sessionStatusShape(session: SessionSummary): StatusShape {
   }
 }
 
-/** What a shape means; what is idle needs no word. */
+/** Labels of the shapes; idle has none. */
 export const STATUS_LABELS: Readonly<Record<StatusShape, string>> = {
   working: strings.common.working,
   waiting: strings.common.waitingForYou,
@@ -28,7 +28,7 @@ export const STATUS_LABELS: Readonly<Record<StatusShape, string>> = {
   idle: '',
 };
 
-/** The second line of a session: what it does, as far as that is not said by its group, whose sessions name their folder. */
+/** The subtitle of a session: folder, activity and tag, unless the group shows them. */
 export function sessionSubtitle(session: SessionSummary, folder: string | undefined): string {
   const shape = sessionStatusShape(session);
   const activity = session.activity || (folder || shape === 'unread' ? '' : STATUS_LABELS[shape]);

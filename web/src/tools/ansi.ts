@@ -1,4 +1,4 @@
-/** What programs print for terminals, as text with colours. Whatever else they tell a terminal is left out. */
+/** Parses terminal output into styled text; other control sequences are dropped. Pure. */
 
 export interface StyledText {
   readonly text: string;
@@ -9,7 +9,7 @@ export interface StyledText {
 
 export type AnsiColor = 'red' | 'green' | 'yellow' | 'blue' | 'magenta' | 'cyan' | 'grey';
 
-/** By the terminal's own number. Black and white are the text's own colour, whatever the theme. */
+/** By ANSI color number. Black and white use the text color in every theme. */
 const ANSI_COLORS: readonly (AnsiColor | undefined)[] = [
   undefined,
   'red',
@@ -23,21 +23,21 @@ const ANSI_COLORS: readonly (AnsiColor | undefined)[] = [
 
 const ESC = '\u001b';
 const BELL = '\u0007';
-/** What ends a string for the terminal. */
+/** Terminator of a control string. */
 const STRING_END = String.raw`(?:${BELL}|${ESC}\\)?`;
 
-/** A control sequence with its parameters and its letter, a string for the terminal, or a short one. */
+/** A CSI sequence with parameters and final byte, a control string, or a short escape. */
 const ESCAPE_SEQUENCE = new RegExp(
   String.raw`${ESC}(?:\[([0-?]*)[ -/]*([@-~])|[\]PX^_][^${BELL}${ESC}]*${STRING_END}|[ -/]*[0-~])`,
   'g',
 );
 
-/** Control characters, but for those that make lines and columns. */
+/** Control characters except tab and newline. */
 const CONTROL_CHARACTERS = /(?![\t\n])\p{Cc}/gu;
 
 type TextStyle = Omit<StyledText, 'text'>;
 
-/** Text in pieces of one style each. */
+/** Splits text into pieces with one style. */
 export function parseAnsi(text: string): readonly StyledText[] {
   const pieces: StyledText[] = [];
   let style: TextStyle = {};
@@ -56,14 +56,14 @@ export function parseAnsi(text: string): readonly StyledText[] {
   return pieces;
 }
 
-/** The same without any colours. */
+/** Removes all control sequences. */
 export function stripAnsi(text: string): string {
   return parseAnsi(text)
     .map((piece) => piece.text)
     .join('');
 }
 
-/** A line that a program has written anew, as progress bars do, is what it was in the end. */
+/** Keeps only the final content of lines rewritten with carriage returns. */
 function applyCarriageReturns(text: string): string {
   if (!text.includes('\r')) return text;
   const lines = text.replace(/\r+\n/g, '\n').split('\n');
@@ -83,7 +83,7 @@ function applySgr(style: TextStyle, parameters: string): TextStyle {
     else if (code >= 30 && code <= 37) next = withColor(next, ANSI_COLORS[code - 30]);
     else if (code >= 90 && code <= 97) next = withColor(next, code === 90 ? 'grey' : ANSI_COLORS[code - 90]);
     else if (code === 38 || code === 48) {
-      // Of the many colours only the first sixteen have names.
+      // Only the first 16 of the 256 colors have names.
       const [kind, number = 0] = [codes[at + 1], codes[at + 2]];
       if (code === 38) next = withColor(next, kind === 5 && number < 16 ? ANSI_COLORS[number % 8] : undefined);
       at += kind === 5 ? 2 : 4;

@@ -1,9 +1,9 @@
-/** What is remembered of cards is bounded, since a tab may live for weeks. */
+/** Bounded maps for card state, since a tab can stay open for weeks. */
 
-/** How many are remembered: more than anybody scrolls back to. */
+/** Maximum number of entries. */
 export const MAX_ENTRIES = 500;
 
-/** Remembers something; beyond the bound the oldest goes, of those that may go. */
+/** Sets an entry; when the map is full, the oldest evictable entry is removed. */
 export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, canEvict: (value: V) => boolean = () => true): void {
   map.set(key, value);
   if (map.size <= MAX_ENTRIES) return;

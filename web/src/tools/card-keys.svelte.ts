@@ -1,8 +1,7 @@
 /**
- * The keys of requests that wait for an answer.
- *
- * Digits and letters belong to the card that contains the focus. The two chords that allow and deny belong to one card at a time:
- * the one that contains the focus, or else the first one on the screen. A hint is shown exactly where a key works.
+ * Keyboard shortcuts of pending requests. Digits and letters belong to the focused card. The two chords that allow and
+ * deny belong to one card at a time: the focused card, or else the first visible one. Hints appear exactly where a key
+ * works.
  */
 
 import { untrack } from 'svelte';
@@ -10,7 +9,7 @@ import { areLetterKeysEnabled } from '../app/preferences.svelte.ts';
 import { shortcuts } from '../app/shortcut-dispatcher.ts';
 import { ariaKeyShortcut, type ShortcutId } from '../app/shortcut-registry.ts';
 
-/** What a card can do by keys. `false` if there is nothing to do. */
+/** Keyboard actions of a card. They return `false` if there is nothing to do. */
 export interface CardActions {
   readonly option?: (number: number) => unknown;
   readonly deny?: () => unknown;
@@ -21,12 +20,12 @@ export interface CardActions {
 interface RegisteredCard {
   readonly cardId: string;
   readonly element: HTMLElement;
-  /** Whether the chords may be about it: it is a request that is allowed or denied. */
+  /** Whether the chords apply: the request can be allowed or denied. */
   readonly takesChords: boolean;
   isOnScreen: boolean;
 }
 
-/** How long a card is the chords' own before they work, in milliseconds: a card that has just come was not read. */
+/** Time a card must be the chord target before chords work, so that a new card is not answered unread. */
 const CHORD_DELAY_MS = 400;
 
 const cards = new Set<RegisteredCard>();
@@ -37,17 +36,17 @@ const keyTargets: { focused: string | undefined; marked: string | undefined } = 
 let chordCandidate: string | undefined;
 let chordTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Whether digits and letters work on a card now. */
+/** Whether digits and letters work on a card. */
 export function hasLetterKeys(cardId: string): boolean {
   return areLetterKeysEnabled() && keyTargets.focused === cardId;
 }
 
-/** Whether the chords are about a card now. */
+/** Whether the chords target a card. */
 export function hasChords(cardId: string): boolean {
   return keyTargets.marked === cardId;
 }
 
-/** A card waits for an answer; the result takes it away. */
+/** Registers a card; the result updates and unregisters it. */
 export function registerCard(
   cardId: string,
   element: HTMLElement,
@@ -58,7 +57,7 @@ export function registerCard(
   const within = () => element;
   const press = (control: string, run: (() => unknown) | undefined) => (event: KeyboardEvent) => {
     if (!run || !isUnobscured(element.querySelector(`[data-key="${control}"]`))) return false;
-    // A key that is held down answers once.
+    // A held key answers once.
     return event.repeat || untrack(run);
   };
   const when = () => hasChords(cardId);
@@ -74,7 +73,7 @@ export function registerCard(
     { id: 'approve', when, run: press('1', () => actions.option?.(1)) },
     { id: 'deny', when, run: press('0', actions.deny) },
   );
-  // A focused button that is taken away loses the focus in the middle of an update, when nothing may be changed.
+  // Removing a focused button blurs it during an update, when state must not change.
   const onFocusIn = () => queueMicrotask(() => cards.has(card) && onCardFocus(cardId));
   const onFocusOut = ({ relatedTarget }: FocusEvent) => {
     if (!(relatedTarget instanceof Node && element.contains(relatedTarget))) queueMicrotask(() => onCardBlur(cardId));
@@ -107,7 +106,7 @@ function onCardBlur(cardId: string): void {
   updateChordTarget();
 }
 
-/** Gives the chords to one card: at once if it has the focus, and else when it has been the first one for a moment. */
+/** Assigns the chords to one card: at once if it is focused, otherwise after a delay. */
 function updateChordTarget(): void {
   const focused = untrack(() => keyTargets.focused);
   const chordCards = [...cards].filter(({ takesChords }) => takesChords);
@@ -130,18 +129,18 @@ function compareByPosition(one: RegisteredCard, other: RegisteredCard): number {
 }
 
 /**
- * Whether the button that a key stands for can be seen: it may be scrolled away, lie under something else, or behind the door. What
- * is found at its place knows all of that.
+ * Whether the button of a key is visible: not scrolled away, covered, or behind the sign-in page. Hit testing at its
+ * position detects all of these.
  */
 function isUnobscured(control: Element | null): boolean {
   if (!control) return false;
   const { left, top, width, height } = control.getBoundingClientRect();
   const found = document.elementFromPoint(left + width / 2, top + height / 2);
-  // A small box is pressed by its label.
+  // A checkbox can be covered by its label.
   return found !== null && (control.contains(found) || found.closest('label')?.contains(control) === true);
 }
 
-/** What `aria-keyshortcuts` says about a button of a card: the keys that work now. */
+/** The `aria-keyshortcuts` value of a card's button: the keys that work now. */
 export function ariaKeys(cardId: string, key: string, chord?: ShortcutId): string | undefined {
   const keys = [hasLetterKeys(cardId) && key, chord && hasChords(cardId) && ariaKeyShortcut(chord)].filter(Boolean);
   return keys.length > 0 ? keys.join(' ') : undefined;

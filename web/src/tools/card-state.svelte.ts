@@ -1,4 +1,4 @@
-/** What is kept about calls and requests while their cards come and go, as they do when somebody scrolls. */
+/** State of calls and requests that outlives their cards, which unmount while scrolled away. */
 
 import { tick, untrack } from 'svelte';
 import type { Attachment } from 'svelte/attachments';
@@ -7,28 +7,28 @@ import { focusMessageFieldUnlessTouch } from '../app/message-field-focus.ts';
 import { setBounded } from './bounded-map.ts';
 import { type CardActions, registerCard } from './card-keys.svelte.ts';
 
-/** The cards that can be seen now, by their places. */
+/** Ids of the visible cards. */
 export const visibleCards = new SvelteSet<string>();
 
-/** Calls that somebody has opened or closed, by their places. */
+/** Calls that the user expanded or collapsed, by card id. */
 export const expandedCalls = new SvelteMap<string, boolean>();
 
 export function setExpanded(cardId: string, isOpen: boolean): void {
   untrack(() => setBounded(expandedCalls, cardId, isOpen));
 }
 
-/** What can be typed into a card. */
+/** The text fields of a card. */
 export type CardField = 'denial' | 'input';
 
-/** What somebody has typed into a card and not sent yet, by `slot`. */
+/** Unsent text of cards, by `fieldKey`. */
 export const unsentText = new SvelteMap<string, string>();
 
-/** Notes what somebody types. Fields that were left empty are forgotten some day, words are not. */
+/** Stores unsent text. Empty entries can be evicted, text cannot. */
 export function setUnsentText(name: string, text: string): void {
   untrack(() => setBounded(unsentText, name, text, (old) => old.trim() === ''));
 }
 
-/** Forgets everything about cards, with what was typed into them. */
+/** Clears all card state, including unsent text. */
 export function clearCardState(): void {
   for (const known of [visibleCards, expandedCalls, unsentText]) known.clear();
 }
@@ -37,7 +37,7 @@ export function fieldKey(cardId: string, field: CardField): string {
   return `${field} ${cardId}`;
 }
 
-/** Marks a card as one that waits: it is known to be on the screen, and its keys answer. */
+/** Tracks a pending card: its visibility and its keys. */
 export function trackCard(cardId: string, actions: CardActions): Attachment<HTMLElement> {
   return (element) => {
     const { seen, end } = untrack(() => registerCard(cardId, element, actions));
@@ -48,14 +48,14 @@ export function trackCard(cardId: string, actions: CardActions): Attachment<HTML
       seen(isOnScreen);
     });
     observer.observe(element);
-    // Until it is known whether it is seen, nobody is reminded of it.
+    // A new card counts as visible until the observer reports, so that no reminder flashes.
     untrack(() => visibleCards.add(cardId));
     return () => {
       const hadFocus = element.contains(document.activeElement);
       observer.disconnect();
       visibleCards.delete(cardId);
       end();
-      // The focus goes to the field for messages after every answer.
+      // After an answer the focus returns to the message field.
       if (hadFocus) void tick().then(() => isFocusLost() && focusMessageFieldUnlessTouch());
     };
   };

@@ -1,23 +1,23 @@
-/** What can be answered to a call that waits, in the order in which it is shown. */
+/** Answers to a tool confirmation, in display order. Pure. */
 
 import type { ConfirmationOption, ToolCallPending, ToolDecision } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
 
 export interface ConfirmationChoices {
-  /** What `y` does. */
+  /** The option that allows. */
   readonly approve: ConfirmationOption;
-  /** What `n` does. */
+  /** The option that denies. */
   readonly deny: ConfirmationOption;
-  /** What denies and says something. Every host takes words. */
+  /** The option that denies with a message. Every host accepts a message. */
   readonly denyWithMessage: ConfirmationOption;
-  /** Everything else that is offered, in the host's groups. */
+  /** All other options, in the host's groups. */
   readonly others: readonly ConfirmationOption[];
 }
 
-/** Where a host offers nothing: no option is named in the answer then. */
+/** Labels for hosts without options; the decision then names no option. */
 const DEFAULT_LABELS = { approve: strings.confirmation.allow, deny: strings.confirmation.deny } as const;
 
-/** The host's own name for a denial with words. */
+/** The host's option id for a denial with a message. */
 const DENY_WITH_MESSAGE_ID = 'deny-tell';
 
 export function confirmationChoices({ options = [] }: Pick<ToolCallPending, 'options'>): ConfirmationChoices {
@@ -35,19 +35,19 @@ export function confirmationChoices({ options = [] }: Pick<ToolCallPending, 'opt
   return { approve, deny, denyWithMessage, others };
 }
 
-/** The answer that an option stands for. */
+/** The decision of an option. */
 export function optionDecision(option: ConfirmationOption, message = ''): ToolDecision {
   const selected = option.id ? { selectedOptionId: option.id } : {};
   if (option.kind === 'approve') return { approved: true, ...selected };
   return { approved: false, reason: 'denied', ...selected, ...(message.trim() && { reasonMessage: message.trim() }) };
 }
 
-/** The answer that allows a call with another input. Rules are about the agent's own input, so none goes with it. */
+/** The decision that allows edited input. Rules match the agent's own input, so none is saved. */
 export function editedInputDecision(approve: ConfirmationOption, editedToolInput: string): ToolDecision {
   return { approved: true, ...(approve.id && { selectedOptionId: approve.id }), editedToolInput };
 }
 
-/** Why an input cannot be sent as it was typed. */
+/** Why edited input is invalid. */
 export function validateJsonObject(input: string): string | undefined {
   try {
     const value: unknown = JSON.parse(input);

@@ -1,4 +1,4 @@
-/** A call's input as it is edited: a command is a command, and everything else is JSON. */
+/** Tool input as editable text: a command as text, everything else as JSON. Pure. */
 
 import { strings } from '../strings.ts';
 import { validateJsonObject } from './confirmation-options.ts';
@@ -7,11 +7,11 @@ import { isObject } from './tool-input.ts';
 
 export interface EditableInput {
   readonly label: string;
-  /** What stands in the field at first. */
+  /** The initial text. */
   readonly text: string;
-  /** Why what stands there cannot be sent. */
+  /** Validates the text; returns an error. */
   validate(text: string): string | undefined;
-  /** The whole input, as JSON. */
+  /** The whole input as JSON. */
   toJson(text: string): string;
 }
 

@@ -1,4 +1,4 @@
-/** Sentences of a host. Those about calls quote commands and paths as code, and that is all that is made of them. */
+/** Splits host messages into text and code spans. No other Markdown is interpreted. Pure. */
 
 import type { StringOrMarkdown } from '../ahp/index.ts';
 import { showInvisible } from '../ui/visible.ts';
@@ -8,7 +8,7 @@ export interface MessageSpan {
   readonly isCode: boolean;
 }
 
-/** A sentence in spans of words and of code. What it quotes may try to hide something. */
+/** The spans of a message, with invisible characters named, since quoted text can be deceptive. */
 export function messageSpans(message: StringOrMarkdown): readonly MessageSpan[] {
   return showInvisible(messageSource(message))
     .split(/`([^`\n]+)`/)
@@ -16,7 +16,7 @@ export function messageSpans(message: StringOrMarkdown): readonly MessageSpan[] 
     .filter(({ text }) => text !== '');
 }
 
-/** A sentence as people say it. */
+/** A message as plain text. */
 export function messageText(message: StringOrMarkdown | undefined): string {
   return message === undefined
     ? ''
@@ -25,7 +25,7 @@ export function messageText(message: StringOrMarkdown | undefined): string {
         .join('');
 }
 
-/** A sentence as it was written. */
+/** A message as its Markdown source. */
 export function messageSource(message: StringOrMarkdown): string {
   return typeof message === 'string' ? message : message.markdown;
 }

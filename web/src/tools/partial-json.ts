@@ -1,15 +1,15 @@
-/** JSON of which only the beginning is there: what can be read of it already. */
+/** Parses incomplete JSON as far as possible. Pure. */
 
 import type { Json } from '../ahp/index.ts';
 
 export interface PartialJson {
-  /** What is readable; nothing if not even the first character says something. */
+  /** The parsed value; undefined if nothing can be parsed. */
   readonly value: Json | undefined;
-  /** Whether it is all there. */
+  /** Whether the text is complete. */
   readonly isComplete: boolean;
 }
 
-/** Reads a text that may break off anywhere. What is no JSON at all has no value. */
+/** Parses text that can end anywhere. Invalid JSON has no value. */
 export function parsePartialJson(text: string): PartialJson {
   try {
     return { value: JSON.parse(text) as Json, isComplete: true };
@@ -18,7 +18,7 @@ export function parsePartialJson(text: string): PartialJson {
   }
 }
 
-/** Deeper nesting is not followed: it comes from others. */
+/** Maximum nesting, since the input is untrusted. */
 const MAX_NESTING = 100;
 
 class PartialJsonParser {
@@ -84,7 +84,7 @@ class PartialJsonParser {
     const isClosed = this.#at < this.#text.length;
     const inside = this.#text.slice(from + 1, isClosed ? this.#at : undefined);
     this.#at += 1;
-    // An escape that broke off says nothing yet; neither does half of a pair that makes one character.
+    // Incomplete escapes and surrogate pairs are dropped.
     const whole = isClosed ? inside : inside.replace(/(?<!\\)((?:\\\\)*)\\(u[0-9a-fA-F]{0,3})?$/, '$1');
     try {
       const text = JSON.parse(`"${whole}"`) as string;
@@ -94,7 +94,7 @@ class PartialJsonParser {
     }
   }
 
-  /** A number that breaks off may be another one in a moment. */
+  /** A number at the end may be incomplete, so it is dropped. */
   #scalar(): Json | undefined {
     const found = /^(?:true|false|null|-?\d[\d.eE+-]*)(?=[\s,\]}])/.exec(this.#text.slice(this.#at, this.#at + 64));
     if (!found) return this.#giveUp();
@@ -115,7 +115,7 @@ class PartialJsonParser {
     else this.#giveUp();
   }
 
-  /** Nothing behind this place is read. */
+  /** Stops parsing. */
   #giveUp(): undefined {
     this.#at = this.#text.length;
     return undefined;

@@ -1,4 +1,4 @@
-/** What waits for a person anywhere in a session, for whoever looks elsewhere. */
+/** Rows for the pending requests of a session, from any chat. Pure. */
 
 import type { ChatState, SessionInputRequest, StringOrMarkdown, Uri } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -9,18 +9,18 @@ import { cardElementId, toolCallIcon, toolCallTitle } from './tool-call.ts';
 export interface PendingRequestRow {
   readonly id: string;
   readonly chat: Uri;
-  /** The name of the card that shows it. */
+  /** Id of the card element. */
   readonly cardId: string;
   readonly icon: IconName;
   readonly title: StringOrMarkdown;
-  /** It is in the chat that is open. */
+  /** Whether it is in the open chat. */
   readonly isInThisChat: boolean;
-  /** It belongs to no turn, so that no card shows it. */
+  /** Whether it belongs to no turn, so that no card shows it. */
   readonly isSessionRequest: boolean;
   readonly entry: SessionInputRequest;
 }
 
-/** In the order of the session. What a client has to carry out waits for nobody. */
+/** The rows in session order. Calls that a client executes are skipped. */
 export function pendingRequestRows(
   entries: readonly SessionInputRequest[],
   chat: Uri,

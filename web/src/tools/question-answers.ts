@@ -1,13 +1,13 @@
-/** Questions, what is answered so far, and whether that will do. */
+/** Answers to questions: conversion between form entries and AHP answers, and validation. Pure. */
 
 import type { Answer, AnswerValue, ChatInputRequest, Question } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
 
-/** What somebody has put into the fields of a question. */
+/** The form state of a question. */
 export interface QuestionEntry {
-  /** Options that are chosen. */
+  /** Ids of the selected options. */
   readonly selectedIds: readonly string[];
-  /** What stands in the field: an answer, or own words beside the options. */
+  /** The typed answer, or free text beside the options. */
   readonly text: string;
   readonly booleanValue?: boolean;
   readonly isSkipped?: boolean;
@@ -15,10 +15,10 @@ export interface QuestionEntry {
 
 export const EMPTY_ENTRY: QuestionEntry = { selectedIds: [], text: '' };
 
-/** The longest answer that a host is known to take, in bytes. */
+/** Maximum answer size that hosts accept. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** What the fields show for an answer, or for none yet. */
+/** Converts an answer to a form entry; without an answer, the question's default. */
 export function answerToEntry(question: Question, answer: Answer | undefined): QuestionEntry {
   if (!answer) return defaultEntry(question);
   if (answer.state === 'skipped')
@@ -40,7 +40,7 @@ export function answerToEntry(question: Question, answer: Answer | undefined): Q
   }
 }
 
-/** The answer in the fields; nothing while they say nothing that could be sent. */
+/** Converts a form entry to an answer; undefined if it is empty. */
 export function entryToAnswer(
   question: Question,
   entry: QuestionEntry,
@@ -51,7 +51,7 @@ export function entryToAnswer(
   return value && { state, value };
 }
 
-/** Why the entry is no answer yet, for a person. */
+/** Validates a form entry; returns an error. */
 export function validateEntry(question: Question, entry: QuestionEntry): string | undefined {
   if (entry.isSkipped) return question.required ? strings.questions.answerRequired : undefined;
   const isEmpty = entryValue(question, entry) === undefined && !entry.text.trim();
@@ -69,7 +69,7 @@ export function validateEntry(question: Question, entry: QuestionEntry): string 
   }
 }
 
-/** The answers to all questions, to be sent with the last word. */
+/** Builds the answers of all questions for submission. */
 export function buildAnswers(
   request: ChatInputRequest,
   entryFor: (question: Question) => QuestionEntry,
@@ -82,7 +82,7 @@ export function buildAnswers(
   return Object.fromEntries(answers);
 }
 
-/** An answer in words, for the summary. */
+/** An answer as text, for the summary. */
 export function answerSummary(question: Question, answer: Answer | undefined): string {
   const entry = answer ? answerToEntry(question, answer) : EMPTY_ENTRY;
   if (entry.booleanValue !== undefined) return entry.booleanValue ? strings.common.yes : strings.common.no;
@@ -91,7 +91,7 @@ export function answerSummary(question: Question, answer: Answer | undefined): s
   return [...labels, entry.text.trim()].filter((text) => text !== '').join(', ') || strings.questions.notAnswered;
 }
 
-/** Puts an option in or out; where one excludes the others, it takes their place. */
+/** Toggles an option; a single choice replaces the selection. */
 export function toggleOption(question: Question, entry: QuestionEntry, option: string): QuestionEntry {
   const { isSkipped: _before, ...rest } = entry;
   if (question.kind === 'single-select') return { ...rest, selectedIds: [option], text: '' };
@@ -102,20 +102,20 @@ export function toggleOption(question: Question, entry: QuestionEntry, option: s
   };
 }
 
-/** Own words; where one answer excludes the others, they take the option's place. */
+/** Sets free text; in a single choice it replaces the selection. */
 export function setFreeformText(question: Question, entry: QuestionEntry, text: string): QuestionEntry {
   const { isSkipped: _before, ...rest } = entry;
   return { ...rest, text, ...(question.kind === 'single-select' && text.trim() && { selectedIds: [] }) };
 }
 
-/** A plan that wants to be carried out is one question with its own options, and reads as a document. */
+/** Whether a request asks to approve a plan: one question with a `revise` option. */
 export function isPlanRequest({ questions = [], message }: ChatInputRequest): boolean {
   const [question] = questions;
   if (questions.length !== 1 || question?.id !== 'plan' || question.kind !== 'single-select') return false;
   return message !== undefined && question.options.some(({ id }) => id === 'revise');
 }
 
-/** Whether a host asks if a folder's own configuration may apply. */
+/** Whether a request asks to trust a folder. */
 export function isTrustRequest({ questions = [] }: ChatInputRequest): boolean {
   const [question] = questions;
   if (questions.length !== 1 || question?.id !== 'folder' || question.kind !== 'single-select') return false;

@@ -1,11 +1,11 @@
-/** The way to a card, wherever it is: its turn may be long, and may have to be brought to the page first. */
+/** Scrolls to the card of a request, which may first have to load and render. */
 
-/** How long somebody waits for a chat that has to be read, in milliseconds. */
+/** Maximum time to wait for the card. */
 const SCROLL_TIMEOUT_MS = 10_000;
-/** How many frames a card stays where it is until nothing around it is being measured any more. */
+/** Frames without movement before scrolling ends. */
 const STABLE_FRAMES = 3;
 
-/** Scrolls until a card is seen, and gives it the keys. Whoever scrolls or presses something meanwhile goes their own way. */
+/** Scrolls until the card is visible and focuses it. User input cancels it. */
 export async function scrollToCard(cardId: string): Promise<void> {
   const interruption = new AbortController();
   const limit = AbortSignal.any([interruption.signal, AbortSignal.timeout(SCROLL_TIMEOUT_MS)]);
@@ -16,7 +16,7 @@ export async function scrollToCard(cardId: string): Promise<void> {
   while (!limit.aborted && stableFrames < STABLE_FRAMES) {
     const card = document.getElementById(cardId);
     if (card) {
-      // What is higher than the screen is read from its beginning.
+      // Cards higher than half the screen align to their top.
       const isHigh = card.offsetHeight > innerHeight / 2;
       card.scrollIntoView({ block: isHigh ? 'start' : 'center' });
       const { top } = card.getBoundingClientRect();

@@ -1,4 +1,4 @@
-/** The agent's lists of things to do. Some builds write the whole list each time, others tell of one task after another. */
+/** To-do lists of the agent, from whole lists (`TodoWrite`) or single task calls. Pure. */
 
 import type { ChatState, Json, JsonObject, ToolCall } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -16,7 +16,7 @@ export function isTaskCall(call: ToolCall): boolean {
   return TASK_TOOLS.has(call.toolName);
 }
 
-/** The list in an input, if it has one. */
+/** The to-do list of an input, if it has one. */
 export function parseTodos(input: JsonObject): readonly TodoItem[] | undefined {
   const { todos } = input;
   if (!Array.isArray(todos)) return undefined;
@@ -30,12 +30,12 @@ export function parseTodos(input: JsonObject): readonly TodoItem[] | undefined {
   });
 }
 
-/** How far a list is. */
+/** Progress of a list as text. */
 export function todoProgress(items: readonly TodoItem[]): string {
   return strings.toolCalls.todoProgress(items.filter(({ state }) => state === 'done').length, items.length);
 }
 
-/** The list of tasks as it was behind a call, from the calls of the turns that are here. */
+/** The task list after a call, computed from the loaded turns. */
 export function tasksUpToCall(state: ChatState, toolCallId: string): readonly TodoItem[] {
   const tasks = new Map<string, TodoItem>();
   const turns = [...state.turns, ...(state.activeTurn ? [state.activeTurn] : [])];

@@ -1,4 +1,4 @@
-/** What a call is, in one glance. */
+/** Display properties of a tool call: icon, stage, title, changes and outcome. Pure. */
 
 import type { FileEdit, ResponsePart, StringOrMarkdown, ToolCall, ToolResultContent, Uri } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -36,20 +36,20 @@ export function toolCallIcon(call: ToolCall): IconName {
   return (typeof kind === 'string' ? ICON_BY_KIND[kind] : undefined) ?? ICON_BY_TOOL[call.toolName] ?? 'tool';
 }
 
-/** As much of an input as is read for a word about it. */
+/** Input length that is parsed for the subject. */
 const SUBJECT_PREVIEW_LENGTH = 2_000;
 
-/** Where a call is on its way. */
+/** The display stage of a call. */
 export type ToolCallStage = 'writing' | 'waiting' | 'running' | 'done' | 'failed' | 'denied' | 'skipped' | 'unknown';
 
-/** These do nothing but ask: while they run, a person is waited for. */
+/** Tools that only ask a question; while they run, they wait for a person. */
 const QUESTION_TOOLS = new Set(['AskUserQuestion', 'ExitPlanMode']);
 
 export function isQuestionTool(call: ToolCall): boolean {
   return QUESTION_TOOLS.has(call.toolName);
 }
 
-/** Whether a call is shown well enough by the question that it asks, which stands behind it in the same turn. */
+/** Whether the question of a call follows it in the turn and replaces it. */
 export function isShownByInputRequest(call: ToolCall, parts: readonly ResponsePart[]): boolean {
   if (!isQuestionTool(call) || toolCallStage(call) === 'failed') return false;
   const at = parts.findIndex((part) => part.kind === 'toolCall' && part.toolCall.toolCallId === call.toolCallId);
@@ -71,7 +71,7 @@ export function toolCallStage(call: ToolCall): ToolCallStage {
     case 'cancelled':
       return call.reason === 'skipped' ? 'skipped' : 'denied';
     default:
-      // A newer host knows more of them.
+      // Newer hosts may add statuses.
       return 'unknown';
   }
 }
@@ -80,7 +80,7 @@ export function toolCallContent(call: ToolCall): readonly ToolResultContent[] {
   return ('content' in call ? call.content : undefined) ?? [];
 }
 
-/** The files that a call has changed, or would change. */
+/** The file edits that a call made or proposes. */
 export function toolCallEdits(call: ToolCall): readonly FileEdit[] {
   if (call.status === 'pending-confirmation') return call.edits?.items ?? [];
   return toolCallContent(call).filter((content) => content.type === 'fileEdit');
@@ -95,7 +95,7 @@ export function toolCallChanges(call: ToolCall): { readonly added: number; reado
   };
 }
 
-/** The exit code of a command, as far as it is told. */
+/** The exit code of a command, if reported. */
 export function toolCallExitCode(call: ToolCall): number | undefined {
   for (const content of toolCallContent(call)) {
     if (content.type === 'terminal') return content.result?.exitCode;
@@ -106,7 +106,7 @@ export function toolCallExitCode(call: ToolCall): number | undefined {
   return undefined;
 }
 
-/** What is to be done, without saying that it is being done: for calls that do not run, or not yet. */
+/** A neutral title for calls that do not run, or not yet. */
 export function toolCallTitle(call: ToolCall, directory?: string): StringOrMarkdown {
   const input = call.status === 'streaming' ? call.partialInput : call.toolInput;
   const subject =
@@ -118,7 +118,7 @@ export function toolCallTitle(call: ToolCall, directory?: string): StringOrMarkd
   return { markdown: `${call.displayName} \`${relativePath(subject, directory).replaceAll('`', "'")}\`` };
 }
 
-/** Why a call was not carried out, in somebody's words. */
+/** Why a call was cancelled. */
 export function cancellationReason(call: ToolCall): string | undefined {
   if (call.status !== 'cancelled') return undefined;
   const { reasonMessage, userSuggestion } = call;
@@ -126,7 +126,7 @@ export function cancellationReason(call: ToolCall): string | undefined {
   return [message, userSuggestion?.text].filter((text) => text?.trim()).join('\n') || undefined;
 }
 
-/** Who let it pass, if somebody had to. */
+/** How the call was approved. */
 export function permissionSummary(call: ToolCall): string | undefined {
   if (!('confirmed' in call) && call.status !== 'cancelled') return undefined;
   if (call.selectedOption) return strings.toolCalls.answered(call.selectedOption.label);
@@ -135,7 +135,7 @@ export function permissionSummary(call: ToolCall): string | undefined {
   return call.confirmed === 'setting' ? strings.toolCalls.allowedBySetting : undefined;
 }
 
-/** The name of an element that shows a call or a request, for whoever wants to lead there. */
+/** Id of the card element of a call or request. */
 export function cardElementId(chat: Uri, kind: 'call' | 'request', id: string): string {
   return `${kind}-${id}@${chat}`;
 }

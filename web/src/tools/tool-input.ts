@@ -1,10 +1,10 @@
-/** What a call is given, for people: commands as code, files as paths, edits as changes, and everything else by its fields. */
+/** Tool input as display blocks: commands as code, files as paths, edits as changes, and other fields by name. Pure. */
 
 import type { Json, JsonObject } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
 import { parseTodos, type TodoItem } from './task-list.ts';
 
-/** A value of this length fits into one line. */
+/** Maximum length of inline JSON. */
 const MAX_INLINE_JSON_LENGTH = 60;
 
 export interface InputField {
@@ -14,13 +14,13 @@ export interface InputField {
 
 export type InputBlock =
   | { readonly kind: 'code'; readonly label: string; readonly text: string; readonly language?: string }
-  /** A piece of a file and what is to stand there instead. */
+  /** A change of a file range. */
   | { readonly kind: 'change'; readonly path: string; readonly before: string; readonly after: string }
   | { readonly kind: 'markdown'; readonly label: string; readonly text: string }
   | { readonly kind: 'todos'; readonly items: readonly TodoItem[] }
   | { readonly kind: 'fields'; readonly fields: readonly InputField[] };
 
-/** The fields of an input in the order in which they are shown, and how. */
+/** The blocks of an input, in display order. */
 export function toolInputBlocks(toolName: string, input: Json | undefined): readonly InputBlock[] {
   if (input === undefined) return [];
   if (!isObject(input))
@@ -41,7 +41,7 @@ export function toolInputBlocks(toolName: string, input: Json | undefined): read
   return fields.length > 0 ? [...blocks, { kind: 'fields', fields }] : blocks;
 }
 
-/** What a call is about, in a word: while its input is being written there is no sentence yet. */
+/** The subject of a call, available before its input is complete. */
 export function inputSubject(input: Json | undefined): string | undefined {
   if (!isObject(input)) return undefined;
   const names = ['command', 'file_path', 'notebook_path', 'path', 'pattern', 'query', 'url', 'description', 'skill'];
@@ -52,7 +52,7 @@ export function inputSubject(input: Json | undefined): string | undefined {
   return undefined;
 }
 
-/** An absolute path as people in this directory write it. */
+/** A path relative to the working directory. */
 export function relativePath(path: string, directory: string | undefined): string {
   if (!directory) return path;
   const base = directory.endsWith('/') ? directory : `${directory}/`;
@@ -72,7 +72,7 @@ function knownBlocks(toolName: string, input: JsonObject, take: TakeField, taken
   if (path !== undefined) return fileBlocks(path, input, take, taken);
   const command = take('command');
   if (command !== undefined) {
-    // It stands in the line above already.
+    // The summary shows the description.
     taken.add('description');
     return [{ kind: 'code', label: strings.toolInput.command, text: command, language: 'sh' }];
   }
@@ -108,7 +108,7 @@ function fileBlocks(path: string, input: JsonObject, take: TakeField, taken: Set
     : [place, { kind: 'code', label: strings.toolInput.contents, text: content, language: path }];
 }
 
-/** The part of a file that is read, if it is not all of it. */
+/** The line range of a partial read. */
 function lineRange(input: JsonObject, taken: Set<string>): string {
   const { offset, limit } = input;
   const from = typeof offset === 'number' ? Math.max(1, offset) : undefined;
@@ -123,7 +123,7 @@ function markdownBlock(label: string, value: string | undefined): readonly Input
   return value === undefined ? [] : [{ kind: 'markdown', label, text: value }];
 }
 
-/** Values that say nothing. */
+/** Values without information. */
 function isDefault(value: Json): boolean {
   return value === null || value === false || value === '';
 }
@@ -134,7 +134,7 @@ function valueText(value: Json): string {
   return short.length <= MAX_INLINE_JSON_LENGTH ? short : JSON.stringify(value, null, 2);
 }
 
-/** `run_in_background` and `runInBackground`, for people. */
+/** Converts `run_in_background` or `runInBackground` to a label. */
 function fieldLabel(name: string): string {
   const spaced = name.replace(/_/g, ' ').replace(/([a-z])([A-Z])/g, (_, one, other) => `${one} ${other.toLowerCase()}`);
   return spaced.charAt(0).toUpperCase() + spaced.slice(1);

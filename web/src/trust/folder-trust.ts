@@ -1,4 +1,4 @@
-/** Workspace trust: what a folder's own configuration would bring, in words. */
+/** Workspace trust: groups and summarizes the configuration of a folder. Pure. */
 
 import type { ConfigurationItem, TrustedFolder, TrustReport } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
@@ -20,7 +20,7 @@ export interface TrustItemGroup {
   readonly items: readonly TrustItem[];
 }
 
-/** What the folder brings, by kind; what has changed is marked, and what is gone is among it. */
+/** Groups configuration items by kind; changed items are marked, and removed ones are included. */
 export function groupTrustItems({ configuration, difference }: TrustReport): readonly TrustItemGroup[] {
   const changes = new Map<string, ConfigurationChange>();
   for (const item of difference?.added ?? []) changes.set(itemKey(item), 'added');
@@ -47,7 +47,7 @@ export function isRestricted(state: string): boolean {
   return state !== 'trusted' && state !== 'empty';
 }
 
-/** What holds for a folder now. */
+/** Summary of a folder's trust state. */
 export function trustSummary({ state, trustedBy, inheritedFrom, reason }: TrustReport): string {
   switch (state) {
     case 'trusted':
@@ -67,7 +67,7 @@ export function trustSummary({ state, trustedBy, inheritedFrom, reason }: TrustR
   }
 }
 
-/** What was decided about a folder. */
+/** Label of a trust decision. */
 export function decisionLabel({ decision, inheritedFrom }: TrustedFolder): string {
   if (inheritedFrom !== undefined) return strings.trust.inherited(showInvisible(inheritedFrom));
   if (decision === 'trustSubfolders') return strings.trust.decisions.trustedSubfolders;

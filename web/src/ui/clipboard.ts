@@ -1,4 +1,4 @@
-/** Puts a text where it can be pasted. Browsers allow it only over HTTPS, or on the host's own machine. */
+/** Copies text to the clipboard. Browsers allow it only on secure origins. */
 import { strings } from '../strings.ts';
 
 export async function copyText(text: string): Promise<void> {

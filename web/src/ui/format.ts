@@ -1,13 +1,13 @@
-/** Numbers and times as people say them. */
+/** Formats numbers, sizes, times and URIs for display. Pure. */
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-/** Made once: a list asks for hundreds of dates. */
+/** Created once, since lists format hundreds of dates. */
 const DAYS = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
 const YEARS = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', year: 'numeric' });
 
-/** How long ago something was, in one glance. */
+/** Age of a timestamp, in short form. */
 export function formatAge(iso: string, now: number): string {
   const then = Date.parse(iso);
   if (Number.isNaN(then)) return '';
@@ -20,7 +20,7 @@ export function formatAge(iso: string, now: number): string {
   return (sameYear ? DAYS : YEARS).format(then);
 }
 
-/** How long something took. */
+/** Duration in short form. */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
   const seconds = milliseconds / 1_000;
@@ -32,7 +32,7 @@ export function formatDuration(milliseconds: number): string {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** A count with as many digits as matter. */
+/** Count with significant digits. */
 export function formatCount(number: number): string {
   if (number < 1_000) return `${number}`;
   if (number < 1_000_000) return `${(number / 1_000).toFixed(number < 10_000 ? 1 : 0)}k`;
@@ -49,7 +49,7 @@ export function formatPlural(number: number, one: string, several = `${one}s`): 
   return `${number} ${number === 1 ? one : several}`;
 }
 
-/** The path of a `file:` URI, for people. */
+/** The path of a `file:` URI. */
 export function uriPath(uri: string): string {
   try {
     const url = new URL(uri);

@@ -1,4 +1,4 @@
-/** Drawn for this page: one path each, on a field of 16 by 16, as lines. */
+/** Icon paths: one stroked path each, in a 16 × 16 view box. */
 
 export const iconPaths = {
   add: 'M8 3v10M3 8h10',

@@ -1,4 +1,4 @@
-/** The keys of a list of buttons that has opened: arrows, Home and End move, Escape leaves. */
+/** Keys of an open menu: arrows, Home and End move the focus, Escape closes it. */
 export function handleMenuKey(event: KeyboardEvent, list: HTMLElement | undefined, close: () => void): void {
   const all = [...(list?.querySelectorAll('button') ?? [])];
   const at = all.indexOf(document.activeElement as HTMLButtonElement);

@@ -1,15 +1,15 @@
-/** A file before and after as rows of a diff, with what stayed folded away. */
+/** Line diff of a file with folded unchanged ranges. Pure. */
 
 import { diffSequences } from './myers-diff.ts';
 import { diffWords, type WordDiffSpan } from './word-diff.ts';
 
 export interface DiffLine {
   readonly kind: 'same' | 'added' | 'removed';
-  /** Its number before and after, from 1. */
+  /** Line number before and after, from 1. */
   readonly before?: number;
   readonly after?: number;
   readonly text: string;
-  /** The words that were changed, where it pays to know them. */
+  /** Changed words, for similar lines. */
   readonly pieces?: readonly WordDiffSpan[];
 }
 
@@ -19,21 +19,21 @@ export interface FileDiff {
   readonly lines: readonly DiffLine[];
   readonly added: number;
   readonly removed: number;
-  /** Whether the last line ends without a line break, where that is part of the change. */
+  /** Which side lacks a final newline, if that is part of the change. */
   readonly missingFinalNewline?: 'before' | 'after';
 }
 
-/** Lines that are shown around a change. */
+/** Context lines around a change. */
 const CONTEXT_LINES = 3;
 
-/** More lines than are compared. */
+/** Longer files are not compared. */
 export const MAX_DIFF_LINES = 60_000;
 
-/** Compares two texts, or says nothing if they are too long for that. Without a text there was, or is, no file. */
+/** Compares two texts; undefined if they are too long. A missing text means that the file does not exist on that side. */
 export function diffFiles(before: string | undefined, after: string | undefined): FileDiff | undefined {
   const [one, other] = [splitLines(before), splitLines(after)];
   if (one.lines.length + other.lines.length > MAX_DIFF_LINES) return undefined;
-  // A last line that is only ended now counts as changed.
+  // A changed final newline counts as a change of the last line.
   const last = ({ lines, hasFinalNewline }: SplitText) =>
     hasFinalNewline || lines.length === 0 ? lines : lines.with(-1, `${lines.at(-1)}${NO_FINAL_NEWLINE}`);
   const differs = one.hasFinalNewline !== other.hasFinalNewline && one.lines.length > 0 && other.lines.length > 0;
@@ -68,7 +68,7 @@ export function diffFiles(before: string | undefined, after: string | undefined)
   return { lines, added, removed, ...(differs && { missingFinalNewline: one.hasFinalNewline ? 'after' : 'before' }) };
 }
 
-/** What is far from every change becomes folds. A fold of a line or two would hide less than it takes. */
+/** Folds unchanged lines away from changes. Short ranges are not folded. */
 export function foldUnchanged(lines: readonly DiffLine[], contextLines = CONTEXT_LINES): readonly DiffRow[] {
   const rows: DiffRow[] = [];
   let at = 0;
@@ -96,7 +96,7 @@ export function foldUnchanged(lines: readonly DiffLine[], contextLines = CONTEXT
   return rows;
 }
 
-/** Stands for a missing line break: no line of a text contains one. */
+/** Marks a missing final newline; no line contains it. */
 const NO_FINAL_NEWLINE = '\n';
 
 interface SplitText {

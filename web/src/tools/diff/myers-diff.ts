@@ -1,16 +1,16 @@
-/** The shortest way from one sequence to another, after Myers, with a bound on how hard it tries. */
+/** Myers diff of two sequences with a bounded number of differences. Pure. */
 
-/** A stretch of both sequences: its elements are the same, or those before were replaced by those after. */
+/** A range of both sequences: equal, or replaced. */
 export interface DiffRange {
   readonly kind: 'same' | 'changed';
   readonly before: readonly [from: number, to: number];
   readonly after: readonly [from: number, to: number];
 }
 
-/** Beyond so many differences a stretch is told as replaced: nobody reads further, and memory grows with the square. */
+/** Maximum number of differences; beyond it the range is reported as replaced, since memory grows quadratically. */
 const MAX_DIFFERENCES = 1_500;
 
-/** Compares by identity; whoever has objects brings numbers or strings for them. */
+/** Compares elements by identity. */
 export function diffSequences<T>(
   before: readonly T[],
   after: readonly T[],
@@ -34,7 +34,7 @@ export function diffSequences<T>(
   return toRanges(pairs, before.length, after.length);
 }
 
-/** Which elements stay, as pairs of places in ascending order. None if there are too many differences. */
+/** Matching index pairs in ascending order; empty if there are too many differences. */
 function findMatches<T>(
   before: readonly T[],
   after: readonly T[],
@@ -43,12 +43,12 @@ function findMatches<T>(
   const [width, height] = [before.length, after.length];
   if (width === 0 || height === 0) return [];
   const bound = Math.min(maxDifferences, width + height);
-  // How far one gets on each diagonal; diagonals begin at `-bound`, and one is spare on each side.
+  // Furthest x on each diagonal, offset by `bound`, with one spare on each side.
   const reach = new Int32Array(2 * bound + 3);
   const middle = bound + 1;
   const trace: Int32Array[] = [];
   for (let edits = 0; edits <= bound; edits += 1) {
-    // What the way back needs of the round before: its diagonals, and one beside them.
+    // The diagonals of the previous round, for backtracking.
     trace.push(reach.slice(middle - edits - 1, middle + edits + 2));
     for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
       let x = nextX(reach, middle, diagonal, edits);
@@ -60,13 +60,13 @@ function findMatches<T>(
   return [];
 }
 
-/** Whether a round comes to a diagonal from the one above it (something was added) or from the one below it. */
+/** Whether the step to a diagonal is an insertion (from above) or a deletion. */
 function isInsertion(reach: Int32Array, middle: number, diagonal: number, edits: number): boolean {
   if (diagonal === -edits) return true;
   return diagonal !== edits && (reach[middle + diagonal - 1] ?? 0) < (reach[middle + diagonal + 1] ?? 0);
 }
 
-/** Where a round begins on a diagonal. */
+/** The x at which a round starts on a diagonal. */
 function nextX(reach: Int32Array, middle: number, diagonal: number, edits: number): number {
   const down = isInsertion(reach, middle, diagonal, edits);
   return down ? (reach[middle + diagonal + 1] ?? 0) : (reach[middle + diagonal - 1] ?? 0) + 1;

@@ -1,4 +1,4 @@
-/** Which words of a changed line are new: so that one does not have to look for a comma. */
+/** Word diff of a changed line. Pure. */
 
 import { diffSequences } from './myers-diff.ts';
 
@@ -8,15 +8,15 @@ export interface WordDiffSpan {
   readonly isChanged: boolean;
 }
 
-/** Longer lines are generated, and nobody reads their words. */
+/** Longer lines are usually generated and are not compared. */
 const MAX_LINE_LENGTH = 600;
 
-/** Lines that share less of their letters are two lines, not one that was changed. */
+/** Less similar lines are shown as unrelated. */
 const MIN_SIMILARITY = 0.4;
 
 const WORD_PATTERN = /[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]/gu;
 
-/** Both lines in pieces, or nothing if marks would not help. */
+/** Both lines split into spans; undefined if they are too long or dissimilar. */
 export function diffWords(
   before: string,
   after: string,

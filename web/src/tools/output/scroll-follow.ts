@@ -1,7 +1,7 @@
-/** A line more or less is still the end, in pixels. */
+/** Distance from the end that counts as the end. */
 const NEAR_END_PX = 24;
 
-/** Whether somebody sees the end of what scrolls. */
+/** Whether a box is scrolled to its end. */
 export function isScrolledToEnd(box: Pick<HTMLElement, 'scrollHeight' | 'scrollTop' | 'clientHeight'>): boolean {
   return box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX;
 }

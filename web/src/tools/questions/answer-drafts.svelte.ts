@@ -1,4 +1,4 @@
-/** Answers on their way: what is typed here, what everybody has noted so far, and when the one becomes the other. */
+/** Answer drafts: local entries, and when they are saved for other clients. */
 
 import { untrack } from 'svelte';
 import { SvelteMap } from 'svelte/reactivity';
@@ -6,22 +6,22 @@ import type { Answer, Chat, ChatInputRequest, Question } from '../../ahp/index.t
 import { setBounded } from '../bounded-map.ts';
 import { answerToEntry, entryToAnswer, type QuestionEntry, validateEntry } from '../question-answers.ts';
 
-/** How long somebody pauses before the others see what was typed, in milliseconds. */
+/** Pause in typing before a draft is saved. */
 export const TYPING_PAUSE_MS = 350;
 
 export class AnswerDrafts {
-  /** What was typed here and is not the host's yet, by question. It outlives the card. */
+  /** Local entries that the host does not have, by question id. They outlive the card. */
   readonly #local = new SvelteMap<string, QuestionEntry>();
-  /** Of these the host has the gist. */
+  /** Entries that are saved, but differ textually from the host's copy. */
   readonly #saved = new WeakSet<QuestionEntry>();
   readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
 
-  /** What a question's fields show. */
+  /** The form entry of a question. */
   entry(request: ChatInputRequest, question: Question): QuestionEntry {
     return this.#local.get(question.id) ?? answerToEntry(question, request.answers?.[question.id]);
   }
 
-  /** Notes what somebody has put in. Without a chat it stays here until it is sent. */
+  /** Sets an entry. Without `saveDraft` it stays local until submission. */
   set(
     question: Question,
     entry: QuestionEntry,
@@ -30,13 +30,13 @@ export class AnswerDrafts {
   ): void {
     this.#local.set(question.id, entry);
     clearTimeout(this.#timers.get(question.id));
-    // What is not finished is nobody else's business.
+    // Invalid entries are not saved.
     if (!saveDraft || validateEntry(question, entry) !== undefined) return;
     const send = async () => {
       this.#timers.delete(question.id);
       const answer = entryToAnswer(question, entry, 'draft');
       if (!(await saveDraft(answer)) || this.#local.get(question.id) !== entry) return;
-      // A space at the end or a `2.0` comes back as something shorter, in the middle of somebody's typing: it stays here.
+      // The host normalizes answers, such as a trailing space or `2.0`; replacing the entry would disturb typing.
       if (isSameEntry(entry, answerToEntry(question, answer))) this.#local.delete(question.id);
       else this.#saved.add(entry);
     };
@@ -48,7 +48,7 @@ export class AnswerDrafts {
       );
   }
 
-  /** Words that nobody else has. */
+  /** Text that was not saved. */
   get unsavedText(): string {
     return [...this.#local.values()]
       .filter((entry) => !this.#saved.has(entry))
@@ -57,7 +57,7 @@ export class AnswerDrafts {
       .join('\n');
   }
 
-  /** Whether the host has everything. */
+  /** Whether everything is saved. */
   get isEmpty(): boolean {
     return this.#local.size === 0;
   }
@@ -77,7 +77,7 @@ function isSameEntry(one: QuestionEntry, other: QuestionEntry): boolean {
   );
 }
 
-/** By the id of the request. */
+/** Drafts by request id. */
 const draftsByRequest = new Map<string, AnswerDrafts>();
 
 export function requestDrafts(request: ChatInputRequest): AnswerDrafts {
@@ -88,13 +88,13 @@ export function requestDrafts(request: ChatInputRequest): AnswerDrafts {
   return drafts;
 }
 
-/** Forgets all answers on their way, and sends none of them. */
+/** Clears all drafts without saving them. */
 export function clearAllDrafts(): void {
   for (const drafts of draftsByRequest.values()) drafts.clear();
   draftsByRequest.clear();
 }
 
-/** How somebody's notes reach the others. A note that the host does not take is no disaster: it is sent with the rest. */
+/** Creates the function that saves a draft. A rejected draft is not an error, since the submission includes it. */
 export function createDraftSaver(chat: Chat, request: ChatInputRequest, question: Question) {
   return (answer: Answer | undefined): Promise<boolean> =>
     chat.setAnswerDraft(request.id, question.id, answer).then(

@@ -1,20 +1,20 @@
-/** Pictures that a page should have drawn and did not. */
+/** Frame statistics of a page: dropped and late frames. */
 
 import type { Page } from 'playwright-core';
 import { percentile } from './report-table.ts';
 
-/** A screen's rhythm, in milliseconds. */
+/** Frame interval at 60 Hz. */
 const FRAME_MS = 1_000 / 60;
 
 export interface FrameStats {
-  /** Of a hundred pictures that were due, so many were not drawn. */
+  /** Percentage of frames that were dropped. */
   readonly dropped: number;
-  /** Between two pictures, in milliseconds. */
+  /** Time between two frames in milliseconds. */
   readonly p99: number;
   readonly longest: number;
 }
 
-/** Begins to note when pictures are drawn; the result ends it. */
+/** Starts recording frame times; the result stops it. */
 export async function watchFrames(page: Page): Promise<() => Promise<FrameStats>> {
   const times = await page.evaluateHandle(() => {
     const noted: number[] = [];
@@ -28,7 +28,7 @@ export async function watchFrames(page: Page): Promise<() => Promise<FrameStats>
   return async () => frameStats(await times.evaluate((noted) => [...noted]));
 }
 
-/** What the times of pictures say. */
+/** Computes statistics from frame times. */
 export function frameStats(times: readonly number[]): FrameStats {
   const intervals = times.slice(1).map((at, before) => at - (times[before] ?? at));
   const missed = intervals.reduce((sum, interval) => sum + Math.max(0, Math.round(interval / FRAME_MS) - 1), 0);

@@ -1,4 +1,4 @@
-/** `cargo xtask bench web`: how smoothly the page streams, how soon a long chat can be used, and how large the page is. */
+/** `cargo xtask bench web`: measures streaming smoothness, time to interactive of a long chat, and page size. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,15 +16,15 @@ import { type BenchRow, formatTable, percentile } from './report-table.ts';
 const DIST = join(import.meta.dirname, '../dist');
 const BUDGET = 250;
 const ROUNDS = 7;
-/** Turns of the chat that is streamed into: many, and few enough for a model's window. */
+/** Turns of the chat that receives the stream: many, but within the model's context window. */
 const LONG_TRANSCRIPT_TURNS = 400;
 const DELTAS = 2_000;
-/** An answer of as many words, as models write them: paragraphs, and code in every fifth place. */
+/** An answer of paragraphs with a code block in every fifth place. */
 const ANSWER = Array.from({ length: DELTAS / 20 }, (_, at) => {
   const words = Array.from({ length: 20 }, (_, word) => (word % 7 === 3 ? '**word**' : 'word')).join(' ');
   return at % 5 === 4 ? `\`\`\`rust\\nlet ${words.replaceAll('*', '')};\\n\`\`\`` : `${words}.`;
 }).join('\\n\\n');
-/** Milliseconds without anything to do. */
+/** Idle time in milliseconds. */
 const IDLE = 5_000;
 
 export async function main(...options: string[]): Promise<void> {
@@ -106,7 +106,7 @@ async function opening(harness: BrowserHarness, client: SecondClient, turns: num
   ];
 }
 
-/** Milliseconds until somebody who has opened an address in a new browser sees the last answer and has typed a letter. */
+/** Milliseconds from opening a URL in a new browser until the last answer is visible and a typed letter appears. */
 async function interactive(harness: BrowserHarness, uri: Uri, turns: number): Promise<number> {
   const context = await harness.signIn(await harness.newContext());
   const page = await context.newPage();

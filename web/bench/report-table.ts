@@ -1,12 +1,12 @@
-/** Measured numbers as the other benchmarks print them: each beside what it is compared with. */
+/** Formats results as the other benchmarks do: each beside its baseline and target. */
 
 export interface BenchRow {
   readonly what: string;
   readonly unit: string;
   readonly hostler: number;
-  /** The same thing without what is measured, and what that is. */
+  /** The baseline without the measured part, and its name. */
   readonly beside?: readonly [name: string, value: number];
-  /** The number that was designed for. */
+  /** The design target. */
   readonly target?: number;
 }
 
@@ -36,7 +36,7 @@ function cells({ what, unit, hostler, beside, target }: BenchRow): string[] {
   ];
 }
 
-/** The value that so many of a hundred do not exceed; 0 for none. */
+/** The given percentile of the values; 0 without values. */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = [...values].sort((one, other) => one - other);
   return sorted[Math.min(Math.floor((sorted.length * percent) / 100), sorted.length - 1)] ?? 0;

@@ -1,4 +1,4 @@
-/** Everybody can use every view and every dialog: light and dark, on a desk and on a phone. */
+/** Accessibility of every view and dialog, light and dark, on desktop and phone. */
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ const browserTest = sharedHarness(async (harness): Promise<Prepared> => {
   return { ...sessions, words: (await client.createAnsweredSession(WORDS)).uri, asking: asking.uri };
 });
 
-/** Does something, and waits until it can be looked at. */
+/** Performs a step and waits until the view is ready. */
 type Step = readonly [name: string, path: string, act: (page: Page) => Promise<void>];
 
 async function menu(page: Page, name: string, item: string): Promise<void> {
@@ -138,7 +138,7 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
   ];
 }
 
-/** Everything once for each layout; what only the theme changes are colours, and they are the same on a phone. */
+/** All rules once per layout; a theme changes only colors, which are the same on a phone. */
 const THEMES_AND_DEVICES = {
   desktop: [['light'], ['dark', ['color-contrast']]],
   phone: [['dark']],
@@ -155,7 +155,7 @@ for (const [device, looks] of Object.entries(THEMES_AND_DEVICES) as [
       const page = await harness.openPage('/', context);
       const found: string[] = [];
       for (const [name, path, act] of steps(prepared)) {
-        // Home is a list on a phone; each step begins on a page that has just been opened.
+        // On a phone the home view is a list, so each step starts on a fresh page.
         await page.goto(harness.origin + path);
         await act(page);
         for (const [colorScheme, rules] of looks) {

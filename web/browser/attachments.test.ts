@@ -1,4 +1,4 @@
-/** Files on their way into a message. */
+/** Attachments of messages. */
 
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ function file(name: string, mimeType: string, buffer: Buffer | string) {
   return { name, mimeType, buffer: Buffer.from(buffer) };
 }
 
-/** What a button that asks for files leads to. */
+/** The file chooser that a button opens. */
 async function chooser(page: Page, button: Locator): Promise<FileChooser> {
   const [chosen] = await Promise.all([page.waitForEvent('filechooser'), button.click()]);
   return chosen;
@@ -91,7 +91,7 @@ test(
     );
     await field(page).press('Control+v');
     await chips(page).filter({ hasText: '12 × 8' }).waitFor();
-    // A message may be nothing but files.
+    // A message can consist of files only.
     await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
     await sendButton(page).click();
     await page.getByRole('button', { name: /^Image/ }).waitFor();
@@ -160,7 +160,7 @@ test(
     await chips(page).filter({ hasText: 'lighthouse.png' }).waitFor();
     await offers.waitFor({ state: 'hidden' });
 
-    // Meanwhile it was taken away.
+    // It was removed meanwhile.
     await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
     rmSync(place);
     const typed = await field(page).inputValue();
@@ -169,7 +169,7 @@ test(
     await refusal.waitFor();
     await expect.poll(() => field(page).inputValue()).toBe(typed);
     await expect.poll(() => chips(page).count()).toBe(1);
-    // Without its words it is not meant any more.
+    // Without its mention the file is removed.
     await field(page).fill('');
     await expect.poll(() => chips(page).count()).toBe(0);
     await refusal.waitFor({ state: 'hidden' });
@@ -181,7 +181,7 @@ test(
       .waitFor();
     await page.keyboard.press('Escape');
     await offers.waitFor({ state: 'hidden' });
-    // For this word they stay away; for another one they come back.
+    // Completion stays dismissed for this word and returns for another one.
     await field(page).fill('');
     await field(page).pressSequentially('/rena');
     await offers

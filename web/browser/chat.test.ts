@@ -1,4 +1,4 @@
-/** Saying something, and hearing the answer. */
+/** Sending a message and receiving the answer. */
 
 import { expect, test } from 'vitest';
 import { sharedHarness } from './support/harness-tests.ts';

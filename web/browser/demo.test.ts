@@ -1,4 +1,4 @@
-/** The first thing that a newcomer sees. */
+/** The demo command. */
 
 import { expect, test } from 'vitest';
 import { BINARY, HostProcess } from '../tests/support/host-process.ts';

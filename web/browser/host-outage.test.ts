@@ -1,4 +1,4 @@
-/** A host that goes away and comes back, and networks that are slow. */
+/** Outages of the host and slow networks. */
 
 import { expect, test } from 'vitest';
 import { withHarness } from './support/harness-tests.ts';
@@ -18,7 +18,7 @@ test(
 
     await harness.host.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: 'Disconnected from the host' }).waitFor();
-    // The seconds until it is tried again become fewer.
+    // The countdown decreases.
     const seconds: number[] = [];
     const isCountingDown = async () => {
       const [, number] = /in (\d+) s/.exec((await banner.textContent()) ?? '') ?? [];
@@ -26,7 +26,7 @@ test(
       return seconds.some((one, at) => seconds[at + 1] === one - 1);
     };
     await expect.poll(isCountingDown).toBe(true);
-    // What is there can be read in the meantime, and more can be said.
+    // The chat stays readable, and messages can be sent.
     await expect.poll(() => page.getByText('You said: before').isVisible()).toBe(true);
     await page.getByRole('textbox', { name: 'Message' }).fill('said to nobody');
     await page.keyboard.press('Enter');

@@ -1,4 +1,4 @@
-/** Answers that would like to be more than words. */
+/** Hostile content in answers. */
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { scriptMessage, scriptText, scriptThinking, scriptToolCall } from './sup
 
 const browserTest = sharedHarness();
 
-/** Somewhere else: nobody listens there, and nobody may ask. */
+/** A foreign origin: nothing listens there, and nothing may request it. */
 const FOREIGN_ORIGIN = 'http://127.0.0.1:9';
 
 const MARKUP = [
@@ -58,7 +58,7 @@ const UNCLOSED = [
   '```html\n<script>document.title="taken"</script>',
 ];
 
-/** Letters that turn others around, hide them, or pile up. */
+/** Bidirectional, invisible and combining characters. */
 const DECEPTIVE_TEXT = [
   '\u202Egnp.exe\u202C',
   '\u2066left\u2069',
@@ -66,7 +66,7 @@ const DECEPTIVE_TEXT = [
   '\u200B\uFEFFnothing',
 ];
 
-/** What must be nowhere in what was said, whatever it is. */
+/** Whether the rendered content has no forbidden elements. */
 async function isHarmless(page: Page): Promise<void> {
   expect(await page.title()).not.toBe('taken');
   const main = page.getByRole('main');
@@ -80,7 +80,7 @@ async function isHarmless(page: Page): Promise<void> {
   expect(new URL(page.url()).port).not.toBe('9');
 }
 
-/** Whether somebody can still talk to it. */
+/** Whether the page still responds. */
 async function isAlive(page: Page): Promise<void> {
   await page.getByRole('textbox', { name: 'Message' }).fill('are you there?');
   await page.getByRole('button', { name: 'Send', exact: true }).click();
@@ -102,7 +102,7 @@ test(
   'hostile Markdown stays text: no script, no request, no navigation',
   browserTest(async (harness) => {
     const all = [...MARKUP, ...LINKS, ...DECEPTIVE_TEXT].join('\n\n');
-    // Said, thought, and printed by a command.
+    // As an answer, as reasoning, and as command output.
     const printed = `${MARKUP.join('\n')}\n\u001b]0;taken\u0007\u001b[31mred\n`;
     writeFileSync(join(harness.host.path('work'), 'hostile.txt'), printed);
     const print = scriptToolCall('Bash', { command: 'touch seen && cat hostile.txt' });
@@ -124,17 +124,17 @@ test(
       .waitFor();
     for (const name of [/^Thought/, /^Ran touch/]) await page.getByRole('button', { name }).click();
     await page.getByRole('group', { name: 'Output' }).getByText('red').waitFor();
-    // It can be read as it was written.
+    // The source stays readable.
     await page.getByText('<script>document.title = "taken"</script>').first().waitFor();
     await isHarmless(page);
     expect(await findViolations(page)).toEqual([]);
-    // What looks like a link and may not be one does nothing.
+    // Text that looks like an unsafe link does nothing.
     for (const words of [/^click me$/, /^and me$/]) {
       await page.getByRole('feed').getByRole('paragraph').filter({ hasText: words }).first().click();
     }
     await isHarmless(page);
     await isAlive(page);
-    // The guard has seen neither a request nor a violation: the page did not even try.
+    // The guard has seen neither a request nor a policy violation.
   }),
 );
 

@@ -1,4 +1,4 @@
-/** The page without a mouse. */
+/** Keyboard operation of the page. */
 
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -13,7 +13,7 @@ const browserTest = sharedHarness(async (harness) => {
   return { client, ...(await createSampleSessions(harness, client)) };
 });
 
-/** Walks with Tab until it comes round, and says what it did not reach, or reached without showing it. */
+/** Tabs through the page once and returns controls that are unreachable or have no visible focus. */
 async function walk(page: Page): Promise<string[]> {
   await page.evaluate(() => {
     Object.assign(window, { met: new Set(), faint: new Set() });
@@ -22,7 +22,7 @@ async function walk(page: Page): Promise<string[]> {
   let rounds = 0;
   for (let step = 0; step < 120 && rounds < 2; step++) {
     await page.keyboard.press('Tab');
-    // Behind the last control comes the page itself, and then the first one.
+    // After the last control the focus moves to the page, then to the first one.
     rounds += await page.evaluate(() => {
       const { met, faint } = window as unknown as { met: Set<Element>; faint: Set<Element> };
       const now = document.activeElement;
@@ -30,7 +30,7 @@ async function walk(page: Page): Promise<string[]> {
       if (met.has(now)) return 2;
       met.add(now);
       const { outlineStyle, outlineWidth } = getComputedStyle(now);
-      // Fields show it by their box; all others have a ring.
+      // Fields show the focus by their border, others by an outline.
       const isField = now.matches('textarea, input[type=text], input[type=search]');
       if (!isField && (outlineStyle === 'none' || outlineWidth === '0px')) faint.add(now);
       return 0;
@@ -113,7 +113,7 @@ test(
       items.find(({ resource }) => resource === failed);
     await until(client.host.sessions.view, (view) => find(view)?.title === 'Count the pears');
 
-    // Its menu is the next stop behind it.
+    // The session's menu is the next stop.
     await expect.poll(here).toContain('Count the pears');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
@@ -139,7 +139,7 @@ test(
     await page.keyboard.press('Control+/');
     const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
     await sheet.waitFor();
-    // A key of the page means nothing while a dialog is open.
+    // Shortcuts are inactive while a dialog is open.
     await page.keyboard.press('Control+Shift+O');
     await expect.poll(() => sheet.isVisible()).toBe(true);
     await page.keyboard.press('Escape');
@@ -149,14 +149,14 @@ test(
     await page.keyboard.press('Control+J');
     await page.getByRole('button', { name: 'Allow once' }).first().waitFor();
     expect(at()).toBe(sessionPath(waiting));
-    // The composer has the keys here; from a field, the palette leads on.
+    // The composer has the focus; the palette works from any field.
     await page.keyboard.press('Control+K');
     await page.keyboard.type('home');
     await page.keyboard.press('Enter');
     await expect.poll(at).toBe('/');
     await page.keyboard.press('Control+Shift+O');
     await page.getByRole('textbox', { name: 'First message' }).waitFor();
-    // What is typed in a field is no shortcut.
+    // Typing in a field triggers no shortcut.
     await page.getByRole('textbox', { name: 'First message' }).press('?');
     await expect.poll(() => page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('?');
     await expect.poll(() => sheet.count()).toBe(0);

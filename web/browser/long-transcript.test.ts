@@ -1,4 +1,4 @@
-/** Chats that are too long to be on the page at once, and answers that come fast. */
+/** Long transcripts and fast answers. */
 
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -9,14 +9,14 @@ import { scriptMessage, scriptText } from './support/model-script.ts';
 
 const browserTest = sharedHarness();
 
-/** How far from its end the conversation is, in pixels. */
+/** Distance of the conversation from its end in pixels. */
 function distance(page: Page): Promise<number> {
   return page
     .getByRole('region', { name: 'Conversation' })
     .evaluate((list) => Math.round(list.scrollHeight - list.scrollTop - list.clientHeight));
 }
 
-/** Where something stands on the screen. */
+/** Vertical position of a text on the screen. */
 async function top(page: Page, text: string): Promise<number> {
   const box = await page.getByRole('feed').getByText(text, { exact: true }).boundingBox();
   if (!box) throw new Error(`${text} is not on the page.`);
@@ -36,7 +36,7 @@ test(
     expect(await page.getByRole('article').count()).toBeLessThan(40);
     expect(await elements()).toBeLessThan(2_000);
 
-    // The chat is opened with its last 50 turns: those before them have to be asked for.
+    // The chat opens with its last 50 turns; older ones load on scroll.
     const list = page.getByRole('region', { name: 'Conversation' });
     await list.hover();
     const questions = page.getByRole('feed').getByText(/^question \d+$/);
@@ -51,7 +51,7 @@ test(
     expect(await page.getByRole('article').count()).toBeLessThan(40);
     expect(await elements()).toBeLessThan(2_000);
 
-    // What one looks at does not move while older turns come in above it.
+    // The visible turn does not move while older turns load above it.
     const [seen] = await questions.allTextContents();
     if (!seen) throw new Error('There is no turn on the page.');
     const before = await top(page, seen);
@@ -78,7 +78,7 @@ test(
       scriptMessage('!pace 5', '!deltas 1500 a few more words \\n\\n', scriptText('That was all of it.')),
     );
     await expect.poll(() => page.getByText('a few more words').count()).toBeGreaterThan(60);
-    // Each frame that is painted ends at the end.
+    // Every painted frame is at the end.
     const far = await page.getByRole('region', { name: 'Conversation' }).evaluate(async (list) => {
       const seen: number[] = [];
       for (let frame = 0; frame < 60; frame += 1) {

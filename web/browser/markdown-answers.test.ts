@@ -1,4 +1,4 @@
-/** What an agent says: words, code, thoughts, what went wrong, and what it cost. */
+/** Answers: Markdown, code, reasoning, errors and usage. */
 
 import { expect, test } from 'vitest';
 import { findViolations } from './support/axe.ts';
@@ -92,12 +92,12 @@ test(
       .first()
       .waitFor();
     expect(await findViolations(page)).toEqual([]);
-    // It fails again: what stopped it before stays readable, and it can be resumed once more.
+    // The resumed turn fails again; the first error stays visible, and the turn can be resumed again.
     await page.getByRole('button', { name: 'Resume this turn' }).click();
     await expect.poll(() => page.getByText('The model provider rejected the request').count()).toBe(2);
     await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(1);
 
-    // A new message is another way out.
+    // A new message also continues.
     await page.getByRole('textbox', { name: 'Message' }).fill('never mind');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('You said: never mind').waitFor();

@@ -1,4 +1,4 @@
-/** One session, several pages: two tabs of a browser, and a phone. */
+/** One session in several pages: two tabs and a phone. */
 
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -62,7 +62,7 @@ test(
     await first.getByRole('button', { name: 'Remove: from the phone' }).click();
     for (const page of pages) await expect.poll(() => queue(page)).toEqual(['from the first']);
 
-    // Whoever stops it stops it for all of them; the rest waits for a word.
+    // Stopping applies to all clients, and the queue pauses.
     await phone.getByRole('button', { name: 'Stop', exact: true }).click();
     for (const page of pages) await page.getByText('The queue is paused.').waitFor();
     await second.getByRole('button', { name: 'Resume' }).click();

@@ -1,4 +1,4 @@
-/** Beginning a session. */
+/** Creating a session. */
 
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ test(
     const file = join(home, 'orchard/trees/apple.txt');
     await keys.insertText(`!tool Write {"file_path":${JSON.stringify(file)},"content":"Boskoop"}\n!say Planted.`);
 
-    // What is typed narrows the folders, Tab goes on with the first, the arrows choose another one.
+    // Typing filters folders, Tab completes the first, arrows select another.
     await page.getByRole('button', { name: 'Folder: ~' }).waitFor();
     await keys.press('Tab');
     await keys.press('Enter');
@@ -52,7 +52,7 @@ test(
     const folder = page.getByRole('button', { name: 'Folder: ~/orchard/trees' });
     await folder.waitFor();
 
-    // The keys are still there, and what was typed is, too.
+    // The focus and the typed text are kept.
     await expect.poll(() => page.evaluate(() => document.activeElement?.closest('form') !== null)).toBe(true);
     await expect.poll(() => message.inputValue()).toContain('Planted.');
     const reach = async (name: string) => {
@@ -71,7 +71,7 @@ test(
     await reach('Start');
     await keys.press('Enter');
 
-    // Nobody is asked about the file.
+    // The file needs no permission.
     await page.getByText('Planted.', { exact: true }).waitFor();
     expect(existsSync(file)).toBe(true);
     const uri = decodeURIComponent(new URL(page.url()).pathname.split('/').at(-1) ?? '');
@@ -117,7 +117,7 @@ test(
     await page.getByRole('button', { name: 'New session in lighthouse' }).click();
     await page.getByRole('button', { name: 'Folder: ~/lighthouse' }).waitFor();
     await expect.poll(() => page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('half a thought');
-    // A message that waits for files begins as a draft.
+    // A message that waits for files is saved as a draft.
     await page.getByRole('button', { name: 'Add files' }).click();
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a thought');
   }),

@@ -1,4 +1,4 @@
-/** Somebody who does something else is told when a session waits for them. */
+/** Notifications about sessions in the background. */
 
 import { randomUUID } from 'node:crypto';
 import type { Page } from 'playwright-core';
@@ -19,7 +19,7 @@ interface RecordedNotification {
   click(): void;
 }
 
-/** A page in a browser that allows notifications and keeps them where a test can read them. */
+/** A page with a fake Notification class that records notifications. */
 async function openWithNotifications(harness: BrowserHarness, path: string): Promise<Page> {
   const context = await harness.signIn(await harness.newContext());
   await context.addInitScript(() => {
@@ -41,7 +41,7 @@ async function openWithNotifications(harness: BrowserHarness, path: string): Pro
         this.title = title;
         this.body = body;
         this.tag = tag;
-        // Before it is allowed nothing is shown.
+        // Without permission nothing is shown.
         if (Kept.permission === 'granted') told.push(this);
       }
       click() {
@@ -55,7 +55,7 @@ async function openWithNotifications(harness: BrowserHarness, path: string): Pro
     Object.assign(window, { Notification: Kept, told });
   });
   const page = await harness.openPage(path, context);
-  // Browsers ask only for what a person has pressed.
+  // Browsers require a user gesture for the permission prompt.
   await page.getByRole('button', { name: 'Menu', exact: true }).click();
   await page.getByRole('menuitem', { name: 'Settings' }).click();
   const wanted = page.getByRole('switch', { name: 'Notifications' });
@@ -74,10 +74,10 @@ function recordedNotifications(page: Page): Promise<Pick<RecordedNotification, '
   );
 }
 
-/** A session in which a tool waits to be allowed. */
+/** A session with a pending tool confirmation. */
 async function createWaitingSession(client: SecondClient, title: string): Promise<OpenedSession> {
   const opened = await client.createSession();
-  // A file of its own: nobody asks about one that cannot be written.
+  // A separate file per session, since an unwritable one would not ask.
   const input = { file_path: `${randomUUID()}.txt`, content: title };
   await opened.chat.send({ text: `!wait 300\n!tool Write ${JSON.stringify(input)}\n!say It is written.` });
   await opened.session.rename(title);
@@ -110,7 +110,7 @@ test(
     await page.getByText('It is written.', { exact: true }).waitFor();
     await expect.poll(() => page.title()).toBe('May I write? · Hostler');
     expect(await icon()).toBe(before);
-    // Whoever looks at it needs no notification that it is done.
+    // A visible session needs no notification.
     expect(await recordedNotifications(page)).toHaveLength(1);
   }),
 );
@@ -189,7 +189,7 @@ test(
       .first()
       .click();
     await other.getByText('It is written.', { exact: true }).waitFor();
-    // What comes later is told by the same way: when it is there, the first would be, too.
+    // A later notification proves that no earlier one is pending.
     await createWaitingSession(client, 'Seen nowhere');
     await expect
       .poll(async () => (await recordedNotifications(page)).map(({ title }) => title))

@@ -1,4 +1,4 @@
-/** What an agent asks people: questions of every kind, and what they think of a plan. */
+/** Questions of the agent and plan approval. */
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -44,7 +44,7 @@ function ask(...questions: readonly object[]): string {
   return scriptToolCall('AskUserQuestion', { questions });
 }
 
-/** What was answered, beside its question. */
+/** The answer shown beside its question. */
 function answerTo(page: Page, { question }: typeof COLOUR): Locator {
   return page.locator('dl > div').filter({ hasText: question }).getByRole('definition');
 }
@@ -61,7 +61,7 @@ test(
     await card.getByRole('radio', { name: /Blue/ }).check();
     await card.getByRole('button', { name: 'Next' }).click();
 
-    // Another page shows what was chosen so far.
+    // Another page shows the answer drafts.
     const other = await harness.openPage(sessionPath(uri), 'phone');
     await expect.poll(() => other.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
 
@@ -71,7 +71,7 @@ test(
     await card.getByRole('button', { name: 'Next' }).click();
     await card.getByRole('textbox', { name: /Something else, in your own words/ }).fill('Porpoise');
 
-    // Whoever goes back finds what was said.
+    // Going back shows the previous answer.
     await card.getByRole('button', { name: /Sizes/ }).click();
     await expect.poll(() => card.getByRole('checkbox', { name: /Large/ }).isChecked()).toBe(true);
     await expect.poll(() => card.getByRole('checkbox', { name: /Middle/ }).isChecked()).toBe(false);
@@ -86,7 +86,7 @@ test(
         .waitFor();
       await answerTo(one, NAME).filter({ hasText: 'Porpoise' }).waitFor();
     }
-    // The agent has heard it, too.
+    // The agent received it.
     const { state } = await until(chat.view, hasEndedTurns(1));
     const calls = state?.turns[0]?.responseParts.filter(({ kind }) => kind === 'toolCall');
     const told = calls?.map((part) => part.kind === 'toolCall' && 'content' in part.toolCall && part.toolCall.content);
@@ -150,7 +150,7 @@ test(
       .getByText(/^Plan: /)
       .last()
       .waitFor();
-    // What was agreed on can be read again, and the session has left planning behind.
+    // The approved plan stays readable, and the session has left plan mode.
     await page.getByText('Show the plan').last().click();
     await page.getByText('Paint it twice.').waitFor();
     await until(session.view, ({ state }) => state?.config?.values.permissionMode !== 'plan');

@@ -1,4 +1,4 @@
-/** What is said while the agent works, and how it is stopped. */
+/** Queue, steering and stopping while a turn runs. */
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ const browserTest = sharedHarness();
 
 let gates = 0;
 
-/** A turn whose command runs until somebody opens the gate. */
+/** A turn whose command runs until the test opens the gate. */
 async function startBusyTurn(harness: BrowserHarness): Promise<OpenedSession & { page: Page; open: () => void }> {
   gates += 1;
   const gate = join(harness.host.path('work'), `gate-${gates}`);
@@ -62,7 +62,7 @@ test(
     await handle('third').focus();
     await page.keyboard.press('Alt+ArrowUp');
     await expectQueue(page, 'first', 'third', 'second, mended', 'fourth');
-    // The keys stay with it.
+    // The focus follows the item.
     await expect.poll(() => handle('third').evaluate((button) => button === document.activeElement)).toBe(true);
     await page.keyboard.press('Alt+ArrowUp');
     await expectQueue(page, 'third', 'first', 'second, mended', 'fourth');
@@ -78,12 +78,12 @@ test(
 
     await queue(page).getByRole('button', { name: 'Remove: first' }).click();
     await expectQueue(page, 'fourth', 'third', 'second, mended');
-    // What was removed comes back with the arrow key.
+    // The arrow key recalls the removed message.
     await field(page).press('ArrowUp');
     await expect.poll(() => field(page).inputValue()).toBe('first');
     await field(page).fill('');
 
-    // Somebody else sees the same queue.
+    // Another client sees the same queue.
     const phone = await harness.openPage(sessionPath(uri), 'phone');
     await expectQueue(phone, 'fourth', 'third', 'second, mended');
     expect(await findViolations(phone)).toEqual([]);
@@ -104,7 +104,7 @@ test(
     const steering = page.getByRole('region', { name: 'Sending to the running turn' });
     await steering.getByText('turn left').waitFor();
     expect(await findViolations(page)).toEqual([]);
-    // They can be taken back until the agent has heard them.
+    // Steering messages can be withdrawn until they are delivered.
     await steering.getByRole('button', { name: 'Withdraw' }).click();
     await steering.waitFor({ state: 'hidden' });
     await expect.poll(() => field(page).inputValue()).toBe('turn left');
@@ -176,7 +176,7 @@ test(
     await expect.poll(() => field(page).inputValue()).toBe('half a thought, and the rest');
     await page.getByRole('list', { name: 'Attachments' }).getByText('list.txt').waitFor();
 
-    // What is typed in the very moment of a reload is not lost either.
+    // Text typed during the reload is not lost.
     await field(page).pressSequentially('!');
     await page.reload();
     await expect.poll(() => field(page).inputValue()).toBe('half a thought, and the rest!');

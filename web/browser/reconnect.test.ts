@@ -1,4 +1,4 @@
-/** What goes wrong around a chat: pages that are loaded again, hosts that are killed, networks that are bad. */
+/** Reloads, killed hosts and bad networks. */
 
 import { expect, test } from 'vitest';
 import { findViolations } from './support/axe.ts';
@@ -18,7 +18,7 @@ test(
     await chat.send(scriptMessage(scriptText('I begin.'), command, scriptText('And I end.')));
     const card = page.getByRole('group', { name: 'Allow Bash?' });
     await card.waitFor();
-    // Words that nobody has sent yet outlive it, too.
+    // Unsent text survives, too.
     await page.getByRole('textbox', { name: 'Message' }).fill('unsent words');
     await harness.host.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: /host/i }).first().waitFor();
@@ -30,7 +30,7 @@ test(
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('unsent words');
     expect(await findViolations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Resume this turn' }).click();
-    // The agent is told to go on, and says something to it.
+    // The agent continues with a new prompt.
     await page.getByText(/You said: Continue/).waitFor();
     await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Send', exact: true }).click();
@@ -76,14 +76,14 @@ test(
     for (const word of words) {
       await field.pressSequentially(word);
       await field.press('Enter');
-      // It does not wait for the network to show it.
+      // The message appears before the network confirms it.
       await page.getByText(word, { exact: true }).first().waitFor({ timeout: 1_000 });
     }
     await page.getByText('You said: three').waitFor();
     const answers = await page.getByText(/You said: \w+$/).allTextContents();
     expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(words);
 
-    // A page that is loaded again in the middle of an answer goes on with it.
+    // A page reloaded during an answer continues with it.
     await field.fill('!pace 10\n!deltas 400\n!say That was all.');
     await field.press('Enter');
     await page.getByText(/1 2 3 4 5/).waitFor();

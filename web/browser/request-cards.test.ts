@@ -1,4 +1,4 @@
-/** Cards that wait for somebody: what they show, whom they hear, and how one gets to them. */
+/** Cards of pending requests: content, keys and navigation. */
 
 import type { Locator, Page, WebSocketRoute } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -20,13 +20,13 @@ function bash(command: string): string {
   return scriptToolCall('Bash', { command, description: 'A command' });
 }
 
-/** Whether the last call of a chat still waits for somebody. */
+/** Whether the last call of a chat is pending. */
 function waits(chat: Chat): boolean {
   const part = chat.view.value.state?.activeTurn?.responseParts.at(-1);
   return part?.kind === 'toolCall' && part.toolCall.status === 'pending-confirmation';
 }
 
-/** Whether all of it is inside of the conversation, where it can be seen. */
+/** Whether an element is entirely inside the visible conversation. */
 function isInside(element: Element): boolean {
   const frame = element.closest('[role="region"]')?.getBoundingClientRect();
   const { top, bottom } = element.getBoundingClientRect();
@@ -56,7 +56,7 @@ test(
     const page = await harness.openPage(sessionPath(uri));
     await chat.send(scriptMessage(scriptText(LONG), bash('mkdir unseen'), scriptText('It is allowed.')));
     await card(page).waitFor();
-    // It is right below the edge: inside of the window, under the field for messages.
+    // The card is just below the edge, behind the composer.
     await page.getByRole('region', { name: 'Conversation' }).evaluate((scroller) => {
       const top = scroller.querySelector('[role="group"][aria-labelledby]')?.getBoundingClientRect().top ?? 0;
       scroller.scrollTop -= scroller.getBoundingClientRect().bottom - top + 4;
@@ -68,7 +68,7 @@ test(
     };
     await page.getByRole('region', { name: 'Conversation' }).focus();
     for (const key of ['Control+Shift+Enter', 'Control+Shift+X', '1', '0', 'y']) await page.keyboard.press(key);
-    // What the page had said before its draft, the host has heard.
+    // The draft arrives after everything the page sent before it.
     await typed('10y');
     await card(page).getByRole('button', { name: 'Allow once' }).scrollIntoViewIfNeeded();
     await page.getByRole('region', { name: 'Pending requests' }).waitFor({ state: 'hidden' });
@@ -100,12 +100,12 @@ test(
       await show.waitFor();
     };
 
-    // Its turn is still on the page.
+    // The turn is still rendered.
     await go(-1500);
     await show.click();
     await expect.poll(() => card(page).evaluate(isInside)).toBe(true);
     for (let time = 0; time < 2; time++) {
-      // Its turn has left the page.
+      // The turn is no longer rendered.
       await go(-100_000);
       await expect.poll(() => card(page).count()).toBe(0);
       await show.click();
@@ -128,7 +128,7 @@ test(
     );
     const context = await harness.signIn(await harness.newContext());
     await context.route(/highlight-.*\.js/, (route) => route.fulfill({ status: 404 }));
-    // A host that was started again does not know its clients.
+    // A restarted host does not know its clients.
     const forgets = (message: string) =>
       message.includes('"reconnect"') ? message.replace(/"clientId":"[^"]*"/, '"clientId":"nobody"') : message;
     const tells = (message: string) => message.replace(/(?<="serverInfo":\{[^}]*"version":")[^"]*/, '99.1.0');

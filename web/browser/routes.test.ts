@@ -1,4 +1,4 @@
-/** Addresses of the page: each can be opened. */
+/** URLs of the page. */
 
 import { expect, test } from 'vitest';
 import { withHarness } from './support/harness-tests.ts';

@@ -1,4 +1,4 @@
-/** `npm run screenshots -- DIR`: the main views over sessions in every state, in light, in dark and on a phone. */
+/** `npm run screenshots -- DIR`: the main views with sessions in every state, light, dark and on a phone. */
 
 import { join } from 'node:path';
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
@@ -10,9 +10,9 @@ import { createSampleSessions, type SampleSessions } from './support/sample-sess
 interface ScreenshotView {
   readonly name: string;
   readonly path: string;
-  /** What is there when the picture can be taken. */
+  /** Visible when the screenshot can be taken. */
   readonly shows: (page: Page) => Locator;
-  /** What somebody does there before. */
+  /** Interaction before the screenshot. */
   readonly act?: (page: Page) => Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** The list of sessions: what it says of each, how one finds them, and what one does to them. */
+/** The session list: status, filter, search and actions. */
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -16,12 +16,12 @@ const browserTest = sharedHarness(async (harness) => {
   return { client, ...(await createSampleSessions(harness, client)) };
 });
 
-/** A session's line in the list. */
+/** A session's row in the list. */
 function line(page: Page, title: string): Locator {
   return sessionsPane(page).getByRole('listitem').filter({ hasText: title });
 }
 
-/** The head of a group: it says how many sessions are in it. */
+/** A group header with its session count. */
 function group(page: Page, title: string): Locator {
   return sessionsPane(page).getByRole('button', { name: new RegExp(`^${title}\\W+sessions: \\d`) });
 }
@@ -32,7 +32,7 @@ async function choose(page: Page, title: string, action: string): Promise<void> 
   await page.getByRole('menuitem', { name: action }).click();
 }
 
-/** What another client knows of a session when it is as it should be. */
+/** Waits until another client sees a session in the expected state. */
 async function listed(
   client: SecondClient,
   uri: Uri,
@@ -62,7 +62,7 @@ test(
     ).toEqual(['lighthouse', 'orchard']);
     await expect.poll(() => line(page, "Read the keeper's book").textContent()).toContain('Working');
     await expect.poll(() => line(page, 'Count the apples').textContent()).toContain('Failed');
-    // A group that waits says so in its head; its lines name their folders.
+    // The header of the waiting group shows it; its rows name their folders.
     await expect.poll(() => line(page, 'Put the old lamp away').textContent()).toContain('lighthouse');
 
     await group(page, 'orchard').click();
@@ -93,14 +93,14 @@ test(
     await mark.waitFor({ state: 'hidden' });
     await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isRead));
 
-    // What ends under somebody's eyes is read, and is not marked for a moment either.
+    // A visible session is never marked unread.
     await page.getByRole('textbox', { name: 'Message' }).fill('!say Seen as it came.');
     await page.keyboard.press('Enter');
     await page.getByText('Seen as it came.', { exact: true }).waitFor();
     await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isRead) && activityOf(status) === 'idle');
     await expect.poll(() => mark.count()).toBe(0);
 
-    // Somebody may want to find it again.
+    // The user can mark it unread.
     await choose(page, 'Ends while nobody looks', 'Mark as unread');
     await mark.waitFor();
     await listed(client, uri, ({ status }) => !hasFlag(status, StatusFlag.isRead));
@@ -153,7 +153,7 @@ test(
     expect(new URL(page.url()).pathname.startsWith(sessionPath(uri))).toBe(true);
     const turn = page.getByText('A heron stood on the breakwater at dawn.', { exact: true });
     await turn.waitFor();
-    // One stands before it, not at the chat's end.
+    // The view is at the matching turn, not at the end.
     await expect.poll(async () => (await turn.boundingBox())?.y).toBeGreaterThan(0);
     expect((await turn.boundingBox())?.y).toBeLessThan(800);
     await page.goBack();
@@ -195,7 +195,7 @@ test(
     await line(page, 'Something new').waitFor();
     await listed(client, uri, ({ title }) => title === 'Something new');
 
-    // What another client calls it is shown here.
+    // A rename by another client appears here.
     await session.rename('Something borrowed');
     await line(page, 'Something borrowed').waitFor();
 
@@ -221,7 +221,7 @@ test(
     await choose(page, 'Something borrowed', 'Delete');
     await question.getByRole('button', { name: 'Delete', exact: true }).click();
     await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
-    // Whoever has it open is told.
+    // A page with the session open shows the deletion.
     await other.getByRole('heading', { name: /gone|deleted/i }).waitFor();
     await until(client.host.sessions.view, ({ items }) => items.every(({ resource }) => resource !== uri));
     await expect((await harness.connectClient()).openSession(uri)).rejects.toThrow();

@@ -1,4 +1,4 @@
-/** The way in, and what the host says of its page. */
+/** Sign-in, sign-out and the delivery of the page. */
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -23,13 +23,13 @@ test(
     await page.getByText('You said: behind a link').waitFor();
     expect(page.url()).toBe(harness.origin + sessionPath(uri));
     expect(asked.filter((url) => url.includes(code))).toEqual([]);
-    // Neither a way back nor one forward leads to it.
+    // Neither Back nor Forward leads to the code.
     expect(await page.evaluate(() => history.length)).toBe(2);
     await page.goBack();
     expect(page.url()).toBe('about:blank');
     expect(harness.host.log).not.toContain(code);
 
-    // No script can read what was given for it.
+    // The cookie is not readable by scripts.
     const [cookie, ...others] = await context.cookies();
     expect(others).toEqual([]);
     expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
@@ -69,12 +69,12 @@ test(
       const outcome = await new Promise((done) => {
         socket.on('unexpected-response', (_, { statusCode }) => done(statusCode));
         socket.on('open', () => done('open'));
-        // A socket that is given up before it opened says so.
+        // A socket closed before it opened logs an error.
         socket.on('error', () => undefined);
       });
       socket.terminate();
       expect(outcome).toBe(403);
-      // The page itself goes on.
+      // The page continues.
       await page.reload();
       await sessionsPane(page).waitFor();
     } finally {
@@ -97,7 +97,7 @@ test(
     await page.getByRole('textbox', { name: 'Link' }).fill(await harness.createSignInCode());
     await page.keyboard.press('Enter');
     await sessionsPane(page).waitFor();
-    // Storage belongs to all tabs of an origin.
+    // Storage is shared by all tabs of an origin.
     await tab.reload();
     await sessionsPane(tab).waitFor();
     const { items } = await (await harness.connectClient()).host.client.request('hostler/listSignIns', {
@@ -176,7 +176,7 @@ test(
   withHarness(async (harness) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
-    // Otherwise all the other tests would prove nothing.
+    // Proves that the guard detects violations.
     await page.evaluate(() => {
       const picture = document.createElement('img');
       picture.src = 'http://127.0.0.1:9/elsewhere.png';
@@ -190,14 +190,14 @@ test(
   }),
 );
 
-/** What a browser says of a host that does not let it in any more. */
+/** Console errors of a browser whose session the host ended. */
 const SIGNED_OUT_ERRORS = [
   /status of 40[13]/,
   /answer 40[13]: .*\/(sign-in|ahp)/,
   /WebSocket connection to '.*' failed/,
 ];
 
-/** Whether it is what one sees at its place. */
+/** Whether the element is on top at its position. */
 function isOnTop(element: Element): boolean {
   const { x, y, width, height } = element.getBoundingClientRect();
   return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
@@ -217,7 +217,7 @@ test(
     await tab.keyboard.press('Control+,');
     await tab.getByRole('button', { name: 'Sign out everywhere' }).click();
     for (const one of [page, tab, phone]) await one.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
-    // Nothing of it can be reached any more, neither with the eye nor with keys.
+    // The page behind is neither visible nor focusable.
     await expect.poll(() => page.getByRole('dialog').count()).toBe(0);
     expect(await findViolations(page)).toEqual([]);
     const link = page.getByRole('textbox', { name: 'Link' });
@@ -237,7 +237,7 @@ test(
     expect(await covered.evaluate(isOnTop)).toBe(true);
     expect(new URL(page.url()).pathname).toBe(sessionPath(uri));
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a sentence');
-    // A cookie belongs to all tabs of a browser, and to no other browser.
+    // A cookie is shared by all tabs of one browser only.
     await tab.reload();
     await tab.getByRole('heading', { name: 'Search' }).waitFor();
     await expect.poll(() => phone.getByRole('heading', { name: 'Sign in to Hostler' }).isVisible()).toBe(true);
@@ -269,13 +269,13 @@ test(
       expect(new URL(one.url()).pathname).toBe(sessionPath(uri));
       expect(await one.title()).toBe('Hostler');
     }
-    // One has left; the other one was shut out, and comes back to where it was.
+    // One browser signed out; the other was signed out remotely and returns to its session.
     await expect.poll(() => card(tab).count()).toBe(0);
     await expect.poll(() => card(page).count()).toBe(1);
 
     await page.getByRole('textbox', { name: 'Link' }).fill(await harness.createSignInCode());
     await page.keyboard.press('Enter');
-    // What it had to say before, it would have said when it hears this.
+    // Earlier messages would have arrived by now.
     await session.rename('Told afterwards');
     await expect.poll(() => page.title()).toBe('(1) Told afterwards · Hostler');
     expect(chat.view.value.state?.activeTurn?.responseParts.at(-1)).toMatchObject({
@@ -294,7 +294,7 @@ test(
     const page = await harness.openPage('/', await harness.newContext());
     await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
     const code = await harness.createSignInCode();
-    // Only the part behind the # is another one, so the browser loads nothing.
+    // Only the hash changes, so the browser does not reload.
     await page.goto(`${harness.origin}/#link=${code}`);
     await sessionsPane(page).waitFor();
     expect(page.url()).toBe(`${harness.origin}/`);
@@ -346,7 +346,7 @@ test(
     await late.goto(link);
     await late.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
 
-    // Whoever made it sees who came, and can send them away again.
+    // The creator of the link sees the new browser and can sign it out.
     await dialog.getByRole('button', { name: 'Done' }).click();
     await page.keyboard.press('Control+,');
     await page.getByText(/\(this browser\)/).waitFor();

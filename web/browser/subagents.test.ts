@@ -1,4 +1,4 @@
-/** Work beside the chat: sub-agents, and commands in the background. */
+/** Sub-agents and background commands. */
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ test(
         scriptText('The helper is back.'),
       ),
     );
-    // What it asks waits here, too, where somebody looks.
+    // The sub-agent's request also appears in the main chat.
     const strip = page.getByRole('region', { name: 'Pending requests' });
     await strip.getByText(/in look for birds/).waitFor();
     expect(await findViolations(page)).toEqual([]);

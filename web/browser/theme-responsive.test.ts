@@ -1,4 +1,4 @@
-/** Light and dark, calm and moving, wide and narrow; and the page as an app of its own. */
+/** Themes, reduced motion, responsive layout and installation. */
 
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { createSampleSessions } from './support/sample-sessions.ts';
 
 const browserTest = sharedHarness(async (harness) => createSampleSessions(harness, await harness.connectClient()));
 
-/** How light the page is, from 0 to 1. */
+/** Background lightness from 0 to 1. */
 function backgroundLightness(page: Page): Promise<number> {
   return page.evaluate(() => {
     const [red = 0, green = 0, blue = 0] =
@@ -23,7 +23,7 @@ test(
   'the theme follows the system until the user chooses one, which applies before the first paint',
   browserTest(async (harness) => {
     const context = await harness.signIn(await harness.newContext('desktop', { colorScheme: 'light' }));
-    // What the page looks like when its body comes into being.
+    // The theme when the body is created.
     await context.addInitScript(() => {
       const watch = new MutationObserver(() => {
         if (!document.body) return;
@@ -48,7 +48,7 @@ test(
     expect(await first()).toBe('dark');
     await sessionsPane(page).waitFor();
     expect(await backgroundLightness(page)).toBeLessThan(0.2);
-    // The browser's own parts follow: scroll bars, menus, the bar around the page.
+    // Browser controls follow the theme.
     expect(await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme)).toBe('dark');
     const around = page.locator('meta[name=theme-color][media*=light]');
     expect(await around.getAttribute('content')).toBe(await around.getAttribute('data-dark'));
@@ -71,7 +71,7 @@ test(
     await sessionsPane(page).getByText('Working').first().waitFor();
     const moving = () =>
       page.evaluate(() => document.getAnimations().filter(({ playState }) => playState === 'running').length);
-    // Otherwise this test would prove nothing.
+    // Proves that the check detects animations.
     await expect.poll(moving).toBeGreaterThan(0);
     await page.emulateMedia({ reducedMotion: 'reduce' });
     await expect.poll(moving).toBe(0);
@@ -102,13 +102,13 @@ test(
     await sessionsPane(page).getByText('Count the apples').waitFor();
     await expect.poll(() => page.getByText('Nothing else calls it.').isVisible()).toBe(false);
 
-    // The phone's own way back does the same.
+    // The phone's Back does the same.
     await sessionsPane(page).getByText('Count the apples').tap();
     await page.getByText('cannot be used with your account').waitFor();
     await page.goBack();
     await sessionsPane(page).getByText('Count the apples').waitFor();
 
-    // Whoever comes by a link has a list to go back to, too.
+    // A page opened by a link also has a list to go back to.
     const other = await harness.openPage(sessionPath(failed), page.context());
     await other.getByText('cannot be used with your account').waitFor();
     await other.getByRole('button', { name: 'Back' }).tap();
@@ -129,7 +129,7 @@ test(
         if (scrollWidth > clientWidth) said.push(`is ${scrollWidth} wide instead of ${clientWidth}`);
         for (const control of document.querySelectorAll<HTMLElement>('button, select, input, summary, [role=option]')) {
           if (!control.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
-          // What is hit through its label is as large as the label.
+          // A control with a label is as large as its label.
           const box = (control.closest('label') ?? control).getBoundingClientRect();
           if (box.width <= 2 || box.height <= 2) continue;
           const name = control.ariaLabel ?? control.title ?? '';
@@ -178,7 +178,7 @@ test(
     expect(url).toBe(`${harness.origin}/manifest.webmanifest`);
     expect(errors).toEqual([]);
     const { installabilityErrors } = await debug.send('Page.getInstallabilityErrors');
-    // A browser of a test keeps nothing, which is why it installs nothing.
+    // Test browsers are incognito, which prevents installation.
     expect(installabilityErrors.filter(({ errorId }) => errorId !== 'in-incognito')).toEqual([]);
 
     const manifest = JSON.parse(data ?? '{}');

@@ -1,4 +1,4 @@
-/** Calls of tools: what is shown of them, and what a person can say about them. */
+/** Tool calls: display, confirmation and input editing. */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import type { OpenedSession } from './support/second-client.ts';
 
 const browserTest = sharedHarness();
 
-/** A page on a new session. */
+/** Opens a page on a new session. */
 async function begin(
   harness: BrowserHarness,
   device: Device = 'desktop',
@@ -23,7 +23,7 @@ async function begin(
   return { ...opened, page, file: (name) => join(harness.host.path('work'), name) };
 }
 
-/** The card that asks whether a tool may be used. */
+/** The confirmation card of a tool. */
 function card(page: Page, name: string): Locator {
   return page.getByRole('group', { name: `Allow ${name}?` });
 }
@@ -38,7 +38,7 @@ test(
     );
     await card(page, 'Bash').waitFor();
     expect(await findViolations(page)).toEqual([]);
-    // Somebody who writes a message does not answer with its letters.
+    // Typing a message does not answer the card.
     await page.getByRole('textbox', { name: 'Message' }).pressSequentially('yes');
     await card(page, 'Bash').focus();
     await page.keyboard.press('1');
@@ -75,7 +75,7 @@ test(
     await changes.getByRole('row', { name: '+ violets are blue' }).waitFor();
     await changes.getByRole('row', { name: '− violets are green' }).waitFor();
     expect(readFileSync(path, 'utf8')).toContain('green');
-    // The card has grown while its file was read, and whoever was at the end still is.
+    // The card grew while its file loaded, and the view is still at the end.
     await expect.poll(() => page.getByRole('button', { name: 'Jump to latest' }).count()).toBe(0);
 
     await card(page, 'Edit').getByRole('button', { name: 'Allow once' }).click();
@@ -99,7 +99,7 @@ test(
 
     await card(page, 'Bash').getByRole('button', { name: 'Deny with a message…' }).click();
     const words = page.getByRole('textbox', { name: 'What should the agent do instead?' });
-    // Words are not lost by going back.
+    // Going back keeps the text.
     await words.fill('Use a broom');
     await words.press('Escape');
     await card(page, 'Bash').getByRole('button', { name: 'Deny with a message…' }).click();
@@ -137,7 +137,7 @@ test(
     await page.getByRole('button', { name: /^Ran touch/ }).click();
     await page.getByRole('group', { name: 'Code in sh' }).getByText('as-edited').waitFor();
 
-    // What is no command is edited as it is.
+    // Other input is edited as JSON.
     const write = { file_path: file('note.txt'), content: 'as asked' };
     await chat.send(scriptMessage(scriptToolCall('Write', write), scriptText('Noted.')));
     await card(page, 'Write').getByRole('button', { name: 'Edit input' }).click();
@@ -165,12 +165,12 @@ test(
     const plain = options.map(({ label }) => label.replaceAll('`', ''));
     expect(plain.length).toBeGreaterThanOrEqual(4);
     const shown = (await card(page, 'Bash').getByRole('button').allTextContents()).map((text) => text.trim());
-    // The one with words says what it is for when somebody points to it.
+    // The tooltip explains the option with a message.
     for (const label of plain.filter((label) => !/say/.test(label)))
       expect(shown.some((text) => text.includes(label))).toBe(true);
     expect(shown.some((text) => text.startsWith('Deny with a message…'))).toBe(true);
 
-    // Once for the session is enough for the second call.
+    // An approval for the session covers the second call.
     await card(page, 'Bash')
       .getByRole('button', { name: /^Allow .* in this session$/ })
       .click();

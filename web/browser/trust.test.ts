@@ -1,4 +1,4 @@
-/** A folder's own configuration: the question, the mark, the list and the decisions, on the real host. */
+/** Workspace trust on the real host: request, badge, list and decisions. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { hasEndedTurns, type OpenedSession, type SecondClient } from './support/
 const browserTest = sharedHarness();
 const QUESTION = 'Do you trust the authors of the files in this folder?';
 
-/** A folder that somebody else wrote. Each has a name of its own, so that decisions do not meet. */
+/** A folder with foreign configuration. Names are unique, so that decisions do not interfere. */
 function folder(harness: BrowserHarness, name: string): string {
   const directory = join(harness.host.path('work'), name);
   mkdirSync(join(directory, '.claude', 'commands'), { recursive: true });
@@ -60,7 +60,7 @@ test(
     await page.getByText('Trust this folder', { exact: true }).waitFor();
     expect(await page.getByRole('button', { name: /^Restricted/ }).count()).toBe(0);
 
-    // What was trusted is not what there is now.
+    // The trusted configuration has changed.
     addConfiguration(directory, { APP_MODE: 'two' });
     await chat.send(scriptMessage(scriptText('Again.')));
     await card.getByText(/changed since you trusted it/).waitFor();

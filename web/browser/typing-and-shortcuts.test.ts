@@ -1,4 +1,4 @@
-/** Typing with a real keyboard, wherever the focus is: words reach the field, and nothing is answered, archived or left. */
+/** Typing with a real keyboard at every focus: text reaches the message field and never answers, archives or navigates. */
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
@@ -15,7 +15,7 @@ const browserTest = sharedHarness((harness) => harness.connectClient());
 
 const WORDS = ['yes please', 'hello everyone', 'n', 'Yes!'] as const;
 
-/** Calls that may run at the same time, so that two of them wait together. */
+/** Calls that run in parallel, so that two confirmations are pending. */
 function readCalls(...names: readonly string[]): readonly string[] {
   return names.map((name) => scriptToolCall('Read', { file_path: `/etc/${name}` }));
 }
@@ -54,12 +54,12 @@ async function blur(page: Page): Promise<void> {
   expect(await page.evaluate(() => document.activeElement === document.body)).toBe(true);
 }
 
-/** What the page has said before its draft, the host has heard when it has the draft. */
+/** A draft on the host proves that everything sent before it has arrived. */
 async function waitForDraft(chat: Chat, text: string): Promise<void> {
   await until(chat.view, ({ state }) => (state?.draft?.text ?? '') === text);
 }
 
-/** Types the whole corpus in one state of the focus, and looks at what came of it each time. */
+/** Types all samples with one focus and checks the effects. */
 async function typeAll(
   page: Page,
   client: SecondClient,
@@ -175,7 +175,7 @@ test(
     await typeAll(page, client, opened, async () => undefined);
     await typeAll(page, client, opened, () => second.focus());
 
-    // The focus takes the chords along, and brings the digits.
+    // The focused card gets the chords and the digits.
     await second.focus();
     await expect
       .poll(async () => [await chords(first).isVisible(), await chords(second).isVisible()])
@@ -195,7 +195,7 @@ test(
     await expect.poll(() => isFocused(field(page))).toBe(true);
     await typeAll(page, client, opened, async () => undefined);
 
-    // From the field, a chord answers what is marked.
+    // A chord from the field answers the marked card.
     await chords(cards(page)).waitFor();
     await page.keyboard.type('meanwhile');
     await page.keyboard.press('Control+Shift+Enter');
@@ -282,7 +282,7 @@ test(
       }
     }
     expect(waiting(opened.chat)).toBe(1);
-    // It is a preference of this browser.
+    // The preference belongs to this browser.
     await page.reload();
     await cards(page).waitFor();
     await cards(page).focus();
@@ -341,7 +341,7 @@ test(
     await page.getByText('They are read.', { exact: true }).waitFor();
     expect(await isFocused(field(page))).toBe(false);
     expect(await page.getByText('Ctrl+Shift+↵').filter({ visible: true }).count()).toBe(0);
-    // A keyboard that is there types into the field.
+    // A hardware keyboard types into the field.
     await page.keyboard.type('thanks');
     expect(await field(page).inputValue()).toBe('thanks');
   }),

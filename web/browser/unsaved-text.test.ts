@@ -1,4 +1,4 @@
-/** Nobody's words get lost, and none come back that were said. */
+/** Unsent text is neither lost nor restored twice. */
 
 import { expect, test } from 'vitest';
 import { setSessionArchived } from '../src/sessions/session-commands.ts';
@@ -37,7 +37,7 @@ test(
     await page.getByRole('button', { name: 'New session' }).first().click();
     await expect.poll(() => first.inputValue()).toBe('');
 
-    // What was not said stays, also for another day.
+    // Unsent text stays stored.
     await first.fill('not said yet');
     await page.reload();
     await expect.poll(() => first.inputValue()).toBe('not said yet');
@@ -53,7 +53,7 @@ test(
     const { uri } = await client.createAnsweredSession('just now');
     await setSessionArchived(client.host, uri, true);
     const context = await harness.signIn(await harness.newContext());
-    // Pages of one line each: the first has only what is archived.
+    // Pages of one session; the first page has only archived ones.
     await context.routeWebSocket(/\/ahp/, (page) => {
       const host = page.connectToServer();
       page.onMessage((frame) => host.send(String(frame).replace('"limit":100', '"limit":1')));

@@ -1,4 +1,4 @@
-/** What a page shows: batches, the list of sessions, chats. */
+/** Stores of the AHP client: batching, session list and chats. */
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { BatchedValue, UpdateBatch } from '../src/ahp/observable.ts';
@@ -75,7 +75,7 @@ test('a listener that throws does not affect the others', async () => {
   const value = new BatchedValue(batch, () => now);
   const uncaught = new Promise<unknown>((resolve) => process.once('uncaughtException', resolve));
   const others = process.listeners('uncaughtException').slice(0, -1);
-  // The runner would take it for a failure of its own.
+  // The test runner would report it as its own failure.
   for (const other of others) process.removeListener('uncaughtException', other);
   const told: number[] = [];
   value.subscribe((seen) => {
@@ -232,7 +232,7 @@ test('hundreds of deltas between two frames are one change for subscribers', asy
   const { state } = chat.view.value;
   const text = state?.activeTurn?.responseParts[0];
   expect(text?.kind === 'markdown' && text.content.split(' ').length).toBe(401);
-  // What did not change is the very same thing, so that nobody draws it again.
+  // Unchanged items keep their identity, so that they are not rendered again.
   expect(state?.turns).toBe(before.state?.turns);
   stopListening();
   chat.close();
@@ -243,7 +243,7 @@ test('user actions in a chat appear before the host confirms them', async () => 
   const chat = new Chat(client, 'ahp-chat:/c');
   await connection.answerSubscribe({ ...CHAT, turns: [] }, 10);
   await until(chat.view, ({ status }) => status === 'live');
-  // They are answered when the client is stopped.
+  // Open requests settle when the client stops.
   chat.send({ text: 'one' }).catch(() => undefined);
   chat.queue({ text: 'two' }, 'q').catch(() => undefined);
   chat.queue({ text: 'three' }, 'r').catch(() => undefined);

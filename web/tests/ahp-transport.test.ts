@@ -1,4 +1,4 @@
-/** What a network and a host can do to a client, over real sockets. */
+/** Transport of the AHP client over real sockets: network and host faults. */
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Client, ClientOptions } from '../src/ahp/client.ts';
@@ -43,7 +43,7 @@ function phase(name: ConnectionState['phase']): Promise<ConnectionState> {
   return until(client.connection, (state) => state.phase === name);
 }
 
-/** The connection is lost, and another one is made after the wait. */
+/** Drops the connection and waits for the reconnect. */
 async function reconnectedAs(connection: ServerConnection): Promise<ServerConnection> {
   connection.drop();
   await phase('waiting');
@@ -88,7 +88,7 @@ describe('connecting', () => {
       environment.nextTimer();
       connection = await server.connections.next();
     }
-    // Luck is always the same here: three quarters of the longest wait.
+    // The random value is fixed: three quarters of the maximum delay.
     expect(waits).toEqual([375, 750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
   });
 
@@ -209,7 +209,7 @@ describe('keepalive', () => {
     environment.advance(10_000);
     await settled();
     const request = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
-    // Nothing was asked before this.
+    // No request was sent before this.
     connection.answer(await connection.expect('resourceList'), { entries: [] });
     await request;
   });
@@ -335,7 +335,7 @@ describe('reconnecting', () => {
     next.answer(await next.expect('reconnect'), { type: 'replay', actions: [echo], missing: [] });
     await answer;
     const ping = client.request('ping', { channel: 'ahp-root://' });
-    // The very next thing that the host hears.
+    // The next frame that the host receives.
     next.answer(await next.expect('ping'), null);
     await ping;
   });

@@ -1,3 +1,5 @@
+/** Drafts of answers to questions. */
+
 import { expect, test } from 'vitest';
 import type { Answer, ChatInputRequest, Question } from '../src/ahp/index.ts';
 import { EMPTY_ENTRY } from '../src/tools/question-answers.ts';

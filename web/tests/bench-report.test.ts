@@ -1,4 +1,4 @@
-/** The arithmetic of the benchmark. */
+/** Arithmetic of the benchmark report. */
 
 import { expect, test } from 'vitest';
 import { frameStats } from '../bench/frame-times.ts';
@@ -7,9 +7,9 @@ import { formatTable, percentile } from '../bench/report-table.ts';
 test('dropped frames are counted', () => {
   const steady = Array.from({ length: 61 }, (_, at) => (at * 1_000) / 60);
   expect(frameStats(steady)).toMatchObject({ dropped: 0 });
-  // Every other one is missing.
+  // Every other frame is missing.
   expect(frameStats(steady.filter((_, at) => at % 2 === 0)).dropped).toBeCloseTo(50);
-  // One pause of five pictures between 55 that came.
+  // One pause of five frames among 55.
   const paused = frameStats(steady.filter((_, at) => at < 20 || at >= 25));
   expect(paused.dropped).toBeCloseTo((100 * 5) / 60);
   expect(paused.longest).toBeCloseTo(100);

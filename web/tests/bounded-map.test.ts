@@ -1,4 +1,4 @@
-/** What is remembered of cards, and for how long. */
+/** Bounded card state. */
 
 import { expect, test } from 'vitest';
 import { MAX_ENTRIES, setBounded } from '../src/tools/bounded-map.ts';
@@ -13,7 +13,7 @@ test('the oldest evictable entry is removed when the map is full', () => {
   for (let at = 0; at < MAX_ENTRIES - 1; at++) setBounded(map, `card ${at}`, 'more words', isBlank);
   expect(map.size).toBe(MAX_ENTRIES);
   expect([map.has('words'), map.has('blank')]).toEqual([true, false]);
-  // Words are kept beyond the bound, too, and what was just noted is never what goes.
+  // Unsent text exceeds the limit, and the newest entry is never evicted.
   setBounded(map, 'last', '', isBlank);
   expect([map.size, map.get('last')]).toEqual([MAX_ENTRIES + 1, '']);
 });

@@ -1,4 +1,4 @@
-/** What the client makes of a browser, with as much of a browser as it uses. */
+/** The browser environment of the client, with fake browser globals. */
 
 import { afterEach, expect, test, vi } from 'vitest';
 import { backoffDelay } from '../src/ahp/backoff.ts';

@@ -1,3 +1,5 @@
+/** Observed durations of tool calls. */
+
 import { expect, test } from 'vitest';
 import { callDurationMs, elapsedMs, recordEnd, recordStart } from '../src/tools/call-duration.ts';
 

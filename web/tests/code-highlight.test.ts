@@ -1,3 +1,5 @@
+/** Code tokens and language detection. */
+
 import { expect, test } from 'vitest';
 import { canHighlight, detectLanguage, tokenKind } from '../src/markdown/code-tokens.ts';
 import { highlight } from '../src/markdown/highlight.ts';

@@ -1,3 +1,5 @@
+/** Compressed copies of build output. */
+
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

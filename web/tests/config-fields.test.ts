@@ -1,4 +1,4 @@
-/** What is asked before a session begins. */
+/** Configuration fields of a new session. */
 
 import { expect, test } from 'vitest';
 import type { ConfigProperty, ConfigSchema } from '../src/ahp/index.ts';

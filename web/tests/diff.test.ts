@@ -1,10 +1,12 @@
+/** Line and word diffs. */
+
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type DiffLine, diffFiles, type FileDiff, foldUnchanged, MAX_DIFF_LINES } from '../src/tools/diff/line-diff.ts';
 import { diffSequences } from '../src/tools/diff/myers-diff.ts';
 import { diffWords } from '../src/tools/diff/word-diff.ts';
 
-/** Applies a diff to nothing but itself: one side of it. */
+/** Reconstructs one side of a diff. */
 function side({ lines, missingFinalNewline }: FileDiff, which: 'before' | 'after', ended: boolean): string {
   const gone = which === 'before' ? 'added' : 'removed';
   const text = lines.filter(({ kind }) => kind !== gone).map((line) => line.text);
@@ -12,7 +14,7 @@ function side({ lines, missingFinalNewline }: FileDiff, which: 'before' | 'after
   return text.join('\n') + ((missingFinalNewline === undefined ? ended : missingFinalNewline !== which) ? '\n' : '');
 }
 
-/** Few different lines, so that many are equal. */
+/** Few distinct lines, so that many are equal. */
 const text = fc
   .array(fc.constantFrom('', 'a', 'b', 'c', 'a b', 'a c', '\r', 'long line with words'), { maxLength: 30 })
   .chain((lines) => fc.boolean().map((ended) => lines.join('\n') + (ended && lines.length > 0 ? '\n' : '')));
@@ -171,7 +173,7 @@ describe('word diff', () => {
   });
 });
 
-/** The textbook's, slow and certain. */
+/** Reference implementation of the longest common subsequence. */
 function longestCommon(one: readonly number[], other: readonly number[]): number {
   const table = Array.from({ length: one.length + 1 }, () => new Array<number>(other.length + 1).fill(0));
   const at = (x: number, y: number) => table[x]?.[y] ?? 0;

@@ -1,4 +1,4 @@
-/** Workspace trust, in words. */
+/** Workspace trust. */
 
 import { expect, test } from 'vitest';
 import type { ChatInputRequest, ConfigurationItem, TrustReport } from '../src/ahp/index.ts';

@@ -1,4 +1,4 @@
-/** What the host tells beside the protocol, and what it does not. */
+/** Host metadata, images, announcements and tabs. */
 
 import { describe, expect, test } from 'vitest';
 import type { ChatSummary, ConfigState, ModelInfo } from '../src/ahp/index.ts';

@@ -1,4 +1,4 @@
-/** What a model writes, made harmless and quick. */
+/** Markdown parsing: correctness, safety and speed. */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -14,7 +14,7 @@ const whole = (text: string): readonly MarkdownBlock[] =>
 const text = (value: string): MarkdownInline => ({ type: 'text', text: value });
 const paragraph = (...children: MarkdownInline[]): MarkdownBlock => ({ type: 'paragraph', children });
 
-/** All links and all words of a tree. */
+/** All links and text of a tree. */
 function seen(nodes: readonly unknown[]): { hrefs: string[]; words: string } {
   const hrefs: string[] = [];
   let words = '';
@@ -226,7 +226,7 @@ describe('incremental parsing', () => {
 });
 
 describe('hostile input', () => {
-  // A busy machine may take its time; what grows faster than its text takes minutes.
+  // Generous, for slow machines; superlinear parsing would take minutes.
   const budget = 6_000;
 
   function reads(source: string): number {

@@ -1,4 +1,4 @@
-/** Random lives of a client against the simplest host that keeps the protocol's promises. */
+/** Random simulations of a client against a model host. */
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -9,7 +9,7 @@ import type { Action } from '../src/ahp/types/index.ts';
 import { FakeEnvironment, settled } from './support/fake-environment.ts';
 import { ModelHost, SESSION } from './support/model-host.ts';
 
-/** Actions whose order and number can be seen in the state. */
+/** Actions whose order and number are visible in the state. */
 const action: fc.Arbitrary<Action> = fc.oneof(
   fc.record({ type: fc.constant('session/titleChanged' as const), title: fc.string({ maxLength: 3 }) }),
   fc.record({ type: fc.constant('session/isReadChanged' as const), isRead: fc.boolean() }),
@@ -49,7 +49,7 @@ class Simulation {
   readonly world = new FakeEnvironment(() => this.host.connect());
   readonly client = new Client({ url: () => 'memory:', environment: this.world, clientId: 'c' });
   readonly session = this.client.open('session', SESSION);
-  /** What became of each wish. */
+  /** The outcome of each action. */
   readonly outcomes = new Map<number, 'taken' | 'rejected' | 'lost' | 'waits'>();
   #dispatched = 0;
 
@@ -82,7 +82,7 @@ class Simulation {
     await settled();
   }
 
-  /** Nothing is lost any more, until nothing is left to be said. */
+  /** Delivers everything until nothing is pending. */
   async settle(): Promise<void> {
     for (let quiet = 0; quiet < 3; ) {
       const moved = this.host.read() || (this.host.cable?.deliver() ?? false);
@@ -103,7 +103,7 @@ class Simulation {
     this.session.dispatch(wished).then(
       () => this.outcomes.set(number, 'taken'),
       (error) => {
-        // Whoever is stopped with open wishes says so too; a life that ends well has none.
+        // A stopped client rejects pending actions; a settled simulation has none.
         const fate = error instanceof RejectedError ? 'rejected' : error instanceof UnconfirmedError ? 'lost' : 'waits';
         this.outcomes.set(number, fate);
       },
@@ -111,7 +111,7 @@ class Simulation {
   }
 }
 
-/** Lives that once went wrong: the host forgets the client and gets to know it again by an answer that is lost. */
+/** Regressions: the host forgets the client and learns it again through a lost response. */
 const read: Step = { step: 'read', times: 1 };
 const deliver: Step = { step: 'deliver', times: 1 };
 const live: Step[] = [read, deliver, read, read, deliver];
@@ -157,7 +157,7 @@ test('the optimistic state is the confirmed state with all pending actions appli
         await life.settle();
         for (const wish of wishes) await life.play({ step: 'wish', action: wish });
         for (const event of events) await life.play({ step: 'happen', action: event });
-        // The host has read none of the wishes; the client has heard of all events.
+        // The host has read no action; the client has received all events.
         await life.play({ step: 'deliver', times: events.length });
         expect(life.session.view.value.state).toEqual(wishes.reduce(reduceSession, life.host.state));
         life.client.stop();

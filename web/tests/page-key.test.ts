@@ -1,4 +1,4 @@
-/** The second secret of a sign-in, with and without storage. */
+/** The page key, with and without storage. */
 
 import { afterEach, expect, test, vi } from 'vitest';
 import { clearPageKey, pageKeyHeaders, storePageKey, webSocketProtocols } from '../src/app/page-key.ts';

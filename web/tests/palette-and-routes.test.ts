@@ -1,4 +1,4 @@
-/** The palette, the door and addresses. */
+/** The command palette, sign-in codes and routes. */
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';

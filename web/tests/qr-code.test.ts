@@ -1,9 +1,9 @@
-/** QR codes, beside what another encoder draws and the standard's own examples. */
+/** QR codes compared with another encoder and the standard's examples. */
 
 import { expect, test } from 'vitest';
 import { encodeQrCode, errorCorrection, formatBits, type QrCode, versionBits } from '../src/app/qr-code.ts';
 
-/** "hi", as an independent encoder draws it: version 1, mask 2. */
+/** "hi" from an independent encoder: version 1, mask 2. */
 const HI = [
   '#######..####.#######',
   '#.....#..##.#.#.....#',
@@ -32,7 +32,7 @@ function drawn(code: QrCode | undefined): string[] {
   return (code ?? []).map((row) => row.map((dark) => (dark ? '#' : '.')).join(''));
 }
 
-/** A number for a picture that is too large to be shown here (FNV-1a over its rows in hexadecimal digits). */
+/** A digest of a large code (FNV-1a over its rows in hexadecimal). */
 function digest(code: QrCode | undefined): string {
   const rows = drawn(code).map((row) => BigInt(`0b${row.replaceAll('#', '1').replaceAll('.', '0')}`).toString(16));
   let hash = 0x811c9dc5;
@@ -62,7 +62,7 @@ test('the examples of the standard are reproduced', () => {
 
 test('a code has the smallest version that fits', () => {
   const size = (length: number) => encodeQrCode('x'.repeat(length))?.length;
-  // What versions 1, 2, 10 and 20 hold at level M, by the standard's table.
+  // Capacities of versions 1, 2, 10 and 20 at level M, from the standard.
   expect([size(14), size(15), size(26), size(27)]).toEqual([21, 25, 25, 29]);
   expect([size(213), size(214)]).toEqual([57, 61]);
   expect([size(666), size(667)]).toEqual([97, undefined]);

@@ -1,3 +1,5 @@
+/** Answers to questions and confirmation options. */
+
 import { describe, expect, test } from 'vitest';
 import type { ChatInputRequest, ConfirmationOption, Question } from '../src/ahp/index.ts';
 import {

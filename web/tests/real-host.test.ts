@@ -1,6 +1,6 @@
 /**
- * The library against the real `hostler serve --upstream scripted` with the real agent. `HOSTLER_BIN` names the binary;
- * `cargo xtask web --check` sets it.
+ * The AHP client against the real `hostler serve --upstream scripted` with the real agent. `HOSTLER_BIN` names the
+ * binary; `cargo xtask web --check` sets it.
  */
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -12,7 +12,7 @@ import type { ChatState } from '../src/ahp/types/index.ts';
 import { nodeEnvironment, until } from './support/fake-server.ts';
 import { BINARY, HostProcess } from './support/host-process.ts';
 
-/** A line that can be cut. */
+/** A socket that can be cut. */
 class CuttableSocket implements Pick<Environment, 'connect'> {
   #socket: WebSocket | undefined;
 
@@ -59,7 +59,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     return host;
   }
 
-  /** A session with its chat, live. */
+  /** A live session with its chat. */
   async function opened(host: Host) {
     const [agent] = host.root.value.state?.agents ?? [];
     const uri = await host.createSession(agent?.provider ?? '', { workingDirectories: [hostler.work] });
@@ -109,7 +109,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     const { chat } = await opened(host);
     await chat.send({ text: '!pace 5\n!deltas 200' });
     await until(chat.view, ({ state }) => (state ? text(state).length > 50 : false));
-    // It is written, and the line is cut before the host can have answered.
+    // The action is written, and the connection is cut before the host can respond.
     const queued = chat.queue({ text: 'and then' }, 'q1');
     line.cut();
     await until(host.connection, ({ phase }) => phase === 'waiting');
@@ -129,7 +129,7 @@ describe.skipIf(!BINARY)('the real host', () => {
     await until(chat.view, ended(1));
     await hostler.stop('SIGKILL');
     await until(host.connection, ({ phase }) => phase === 'waiting');
-    // Somebody goes on typing while the host is away.
+    // The user keeps typing while disconnected.
     const renamed = session.rename('While you were away');
     await hostler.start(BINARY ?? '');
     await renamed;

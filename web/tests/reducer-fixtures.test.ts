@@ -1,4 +1,4 @@
-/** The fixtures by which the host's own state engine is checked. See crates/hostler-engine/tests/data/ahp/README.md. */
+/** Reducer fixtures shared with the host's state engine. See crates/hostler-engine/tests/data/ahp/README.md. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ interface Fixture {
 const data = join(import.meta.dirname, '../../crates/hostler-engine/tests/data/ahp');
 const sets = ['upstream-unchanged', 'ported', 'ours'];
 
-/** Kinds of channels that the host does not offer and this client does not know. */
+/** Channel kinds that the host does not offer and this client does not reduce. */
 const unreducedKinds = new Set(['changeset', 'canvas', 'automation', 'automationRun']);
 
 function fixtures(): [string, Fixture][] {
@@ -30,7 +30,7 @@ function fixtures(): [string, Fixture][] {
   });
 }
 
-/** JSON as it is compared: without nulls. Numbers are floats here anyway. */
+/** JSON in comparable form: without nulls. All numbers are floats. */
 function canonical(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(canonical);
   if (typeof value !== 'object' || value === null) return value;
@@ -50,7 +50,7 @@ const known = fixtures().filter(([, fixture]) => !unreducedKinds.has(fixture.red
 
 describe('every fixture reduces to the expected state', () => {
   test.each(known)('%s', (_name, fixture) => {
-    // Whoever changed a state in place would throw.
+    // Mutating a frozen state would throw.
     const reduce = reducers[fixture.reducer as ChannelKind] as (
       state: AnyChannelState,
       action: Action,
@@ -59,7 +59,7 @@ describe('every fixture reduces to the expected state', () => {
       (state, action) => frozen(reduce(state, frozen(action))),
       frozen(fixture.initial),
     );
-    // `toStrictEqual` tells an absent property from one that is undefined.
+    // `toStrictEqual` distinguishes absent from undefined properties.
     expect(canonical(end)).toStrictEqual(canonical(fixture.expected));
   });
 });
@@ -77,7 +77,7 @@ test('an action without effect returns the same state', () => {
       fixture.actions.some((action) => reduce(fixture.initial, action) !== fixture.initial)
     );
   });
-  // Setting something to what it is already makes a new state that looks the same; that is no harm.
+  // Setting an equal value may create an equal new state, which is harmless.
   expect(moved.filter(([name]) => /unknown|no-?op|wrong|without-activeturn/i.test(name)).map(([name]) => name)).toEqual(
     [],
   );

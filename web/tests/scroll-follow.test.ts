@@ -1,3 +1,5 @@
+/** Following the end of output. */
+
 import { expect, test } from 'vitest';
 import { isScrolledToEnd } from '../src/tools/output/scroll-follow.ts';
 

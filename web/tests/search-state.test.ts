@@ -1,4 +1,4 @@
-/** A search that goes on. */
+/** Search state. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { SessionSearchResult } from '../src/ahp/index.ts';

@@ -1,4 +1,4 @@
-/** What somebody is told who does not look, and while the host is away. */
+/** Session notifications and connection notices. */
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
@@ -95,7 +95,7 @@ test('a browser that requires a service worker is detected without showing a not
   const refuses = (browser: unknown) => requiresServiceWorker(browser as typeof Notification);
   expect([refuses(Phone), refuses(Desk)]).toEqual([true, false]);
   expect(made).toEqual(['']);
-  // Where they are allowed it would be seen.
+  // With permission, the probe would be visible.
   Desk.permission = 'granted';
   expect(refuses(Desk)).toBe(false);
   expect(made).toEqual(['']);

@@ -1,4 +1,4 @@
-/** The list of sessions, what is looked for, and folders: everything that needs no browser. */
+/** Session rows, search queries and folder paths. */
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';

@@ -1,4 +1,4 @@
-/** Which key leads to what. */
+/** Shortcut registry and dispatcher. */
 
 import { expect, test } from 'vitest';
 import { typesText } from '../src/app/message-field-focus.ts';
@@ -46,7 +46,7 @@ test('no two shortcuts of a scope share a key, and letters are never global', ()
     const ways = shortcutsInScope(scope).flatMap(strokesOf);
     expect(new Set(ways).size, scope).toBe(ways.length);
   }
-  // Where a sentence begins with one of these, nothing is answered.
+  // Sentences that start with these keys answer nothing.
   const answers = [...strokesOf(SHORTCUTS.option), ...strokesOf(SHORTCUTS.refuse)];
   expect(answers.filter((way) => !/^\d$/.test(way))).toEqual([]);
 });

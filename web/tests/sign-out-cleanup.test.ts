@@ -1,4 +1,4 @@
-/** What a browser keeps, and what it forgets. */
+/** What signing out clears and keeps. */
 
 import { expect, test, vi } from 'vitest';
 import { clearStoredText, clearTextInMemory } from '../src/app/sign-out-cleanup.ts';

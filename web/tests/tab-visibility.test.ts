@@ -1,11 +1,11 @@
-/** What tabs tell each other. */
+/** Visibility messages between tabs. */
 
 import { afterEach, expect, test } from 'vitest';
 import { TabVisibility } from '../src/app/tab-visibility.ts';
 
 const open: TabVisibility[] = [];
 
-/** A tab that shows a session to somebody, or none. */
+/** A tab that shows a session, or none. */
 function tab(name: string, shown: { session?: string } = {}) {
   const heard: string[] = [];
   const wake: (() => void)[] = [];

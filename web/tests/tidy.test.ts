@@ -1,4 +1,4 @@
-/** The rules of this house, as ordinary failing tests. */
+/** Tidiness rules of the source tree, as tests. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,3 +1,5 @@
+/** Pending requests and display properties of tool calls. */
+
 import { expect, test } from 'vitest';
 import type { ChatInputRequest, ChatState, SessionInputRequest, ToolCall } from '../src/ahp/index.ts';
 import { createEditableInput } from '../src/tools/editable-input.ts';

@@ -1,3 +1,5 @@
+/** Tool input, partial JSON and terminal output. */
+
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ChatState, Json, ToolCall, Turn } from '../src/ahp/index.ts';

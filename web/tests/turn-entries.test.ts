@@ -1,3 +1,5 @@
+/** Entries of a turn. */
+
 import { describe, expect, test } from 'vitest';
 import type { ActiveTurn, ResponsePart, ToolCall, Turn } from '../src/ahp/index.ts';
 import { answerText, estimateTurnHeight, lastLine, turnEntries } from '../src/chat/turn-entries.ts';

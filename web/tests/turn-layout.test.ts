@@ -1,4 +1,4 @@
-/** A long chat, and what a person sees of it. */
+/** The virtual layout of a long chat. */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -80,7 +80,7 @@ describe('the turn layout', () => {
         if (place.at !== 'turn') return;
         const next = turns.scrollFor(place, 700);
         const distance = next - MARGINS.above - turns.top(turns.indexOf(place.id));
-        // But at the ends, where there is nothing to scroll to.
+        // Except at the ends, where there is nothing to scroll to.
         if (next > 0 && next < turns.scrollHeight - 700) expect(distance).toBeCloseTo(place.offset);
         const { from, to } = turns.visibleRange(next, 700, 300);
         expect(turns.top(from)).toBeLessThanOrEqual(Math.max(0, next - MARGINS.above));

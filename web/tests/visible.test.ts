@@ -1,9 +1,11 @@
+/** Names of invisible characters. */
+
 import { expect, test } from 'vitest';
 import { messageSpans } from '../src/tools/message-spans.ts';
 import { showInvisible, showInvisibleInCode } from '../src/ui/visible.ts';
 import cases from './support/visible.json' with { type: 'json' };
 
-// The command line's approvals are checked with the same cases.
+// The command line uses the same cases.
 test.each(cases.visible)('%j shows a name for each invisible character', (text, expected) => {
   expect(showInvisible(text as string)).toBe(expected);
 });

@@ -1,4 +1,4 @@
-/** Conversations that somebody led with the agent's own command: quickly made, and taken in by the host when they are opened. */
+/** Writes external transcripts of the agent's own command, which the host imports when they are opened. */
 
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import type { Uri } from '../../src/ahp/index.ts';
 import type { HostProcess } from '../../tests/support/host-process.ts';
 
-/** What an answer says beside its number: prose, and code now and then. */
+/** Text of the answers: prose, with code in some of them. */
 const PROSE = 'It is read once, kept for as long as somebody looks, and written back when the last one has left. ';
 const CODE = '\n\n```rust\nfn keep(watch: &mut Watch) -> Result<(), Lost> {\n    watch.until(Dawn)\n}\n```\n';
 
-/** Makes a conversation of so many turns; the last answer begins with `answer` and their number. */
+/** Writes a transcript with this many turns; the last answer starts with `answer` and their number. */
 export function writeExternalTranscript(hostler: HostProcess, turns: number): Uri {
   const id = randomUUID();
   const directory = join(hostler.path('claude'), 'projects', hostler.path('work').replace(/[^a-zA-Z0-9]/g, '-'));

@@ -1,11 +1,11 @@
-/** Stages for tests. */
+/** Wraps tests with a browser harness. */
 
 import type { Browser } from 'playwright-core';
 import { afterAll, type TestContext } from 'vitest';
 import { launch } from './chromium.ts';
 import { BrowserHarness } from './harness.ts';
 
-/** One for all tests of a file. */
+/** One browser for all tests of a file. */
 let browser: Promise<Browser> | undefined;
 afterAll(async () => {
   await (await browser)?.close();
@@ -14,7 +14,7 @@ afterAll(async () => {
 type HarnessTest = (harness: BrowserHarness) => Promise<void>;
 type VitestTest = (context: TestContext) => Promise<void>;
 
-/** A test on a stage of its own, which fails too if the page has had problems that the test does not expect. */
+/** Runs a test with its own harness; unexpected page problems fail it. */
 export function withHarness(run: HarnessTest): VitestTest {
   return async ({ task, onTestFinished }) => {
     browser ??= launch();
@@ -28,14 +28,14 @@ export function withHarness(run: HarnessTest): VitestTest {
   };
 }
 
-/** One stage for all tests of a file that asks for it, and what was prepared there. */
+/** Runs tests of a file with one shared harness and prepared data. */
 export type SharedHarness<T> = (
   run: (harness: BrowserHarness, prepared: T) => Promise<void>,
 ) => (context: TestContext) => Promise<void>;
 
 /**
- * For files whose tests do not get into each other's way: a host is started once, and each test closes its browsers.
- * What is expected of the guard holds for the test that says so.
+ * For files with independent tests: the host starts once, and each test closes its browsers. Expected problems apply to
+ * one test.
  */
 export function sharedHarness(): SharedHarness<undefined>;
 export function sharedHarness<T>(prepare: (harness: BrowserHarness) => Promise<T>): SharedHarness<T>;

@@ -1,4 +1,4 @@
-/** Everything that a test of the page happens on: a host of its own, browsers of its own, and somebody who watches. */
+/** The harness of browser tests: a host, browsers, second clients and a problem guard. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,13 +7,13 @@ import { BINARY, HostProcess } from '../../tests/support/host-process.ts';
 import { ProblemGuard } from './problem-guard.ts';
 import { SecondClient } from './second-client.ts';
 
-/** Where pictures and logs of failed tests go. */
+/** Directory for screenshots and logs of failed tests. */
 const OUTPUT_DIR = process.env.BROWSER_OUT ?? join(import.meta.dirname, '../../../target/browser');
 
-/** How long a page may take for one thing; a busy machine has many. */
+/** Maximum time for one action, generous for slow machines. */
 const ACTION_TIMEOUT_MS = 30_000;
 
-/** The channel of what concerns the host itself. */
+/** The root channel of the host. */
 const ROOT = 'ahp-root://';
 
 const { defaultBrowserType: _, ...PHONE } = devices['iPhone 14'] ?? {};
@@ -49,25 +49,25 @@ export class BrowserHarness {
     }
   }
 
-  /** Where the page is. */
+  /** Origin of the page. */
   get origin(): string {
     return this.host.origin;
   }
 
-  /** Starts the host, or starts it again on its port. */
+  /** Starts the host, or restarts it on its port. */
   async start(): Promise<void> {
     if (!BINARY) throw new Error('HOSTLER_BIN does not name a hostler; `cargo xtask web --browser` does it all.');
     await this.host.start(BINARY);
   }
 
-  /** Another client, which is no page. */
+  /** Connects a second client. */
   async connectClient(): Promise<SecondClient> {
     const client = await SecondClient.connect(this.host);
     this.#clients.push(client);
     return client;
   }
 
-  /** A browser of its own, which nobody has signed in: it shares neither cookies nor storage with another one. */
+  /** Creates a signed-out browser context with its own cookies and storage. */
   async newContext(device: Device = 'desktop', options: BrowserContextOptions = {}): Promise<BrowserContext> {
     const context = await this.#browser.newContext({ ...DEVICES[device], locale: 'en-GB', ...options });
     context.setDefaultTimeout(ACTION_TIMEOUT_MS);
@@ -76,14 +76,14 @@ export class BrowserHarness {
     return context;
   }
 
-  /** Signs a browser in, as the page itself does it. */
+  /** Signs a browser in with a one-time code. */
   async signIn(context: BrowserContext): Promise<BrowserContext> {
     const answer = await context.request.post(`${this.origin}/sign-in`, {
       headers: { origin: this.origin },
       data: { code: await this.createSignInCode() },
     });
     if (!answer.ok()) throw new Error(`The host does not let anybody in: ${answer.status()} ${await answer.text()}`);
-    // An empty page of the origin, which has its storage.
+    // An empty page of the origin gives access to its storage.
     const page = await context.newPage();
     await page.route('**', (route) => route.fulfill({ body: '', contentType: 'text/html' }));
     await page.goto(this.origin);
@@ -93,14 +93,14 @@ export class BrowserHarness {
     return context;
   }
 
-  /** The code of a new one-time link. */
+  /** Creates a one-time sign-in code. */
   async createSignInCode(): Promise<string> {
     const client = this.#clients[0] ?? (await this.connectClient());
     const { code } = await client.host.client.request('hostler/createLink', { channel: ROOT });
     return code;
   }
 
-  /** The page, in a new browser that is signed in, or in another tab of one. */
+  /** Opens the page in a new signed-in browser, or in another tab of a context. */
   async openPage(path = '/', where: Device | BrowserContext = 'desktop'): Promise<Page> {
     const context = typeof where === 'string' ? await this.signIn(await this.newContext(where)) : where;
     const page = await context.newPage();
@@ -108,25 +108,25 @@ export class BrowserHarness {
     return page;
   }
 
-  /** Keeps what a person needs to understand a failure. */
+  /** Saves screenshots and the host log of a failed test. */
   async saveArtifacts(name: string): Promise<void> {
     const place = join(OUTPUT_DIR, name.replace(/[^\w]+/g, '-').slice(0, 80));
     mkdirSync(place, { recursive: true });
     writeFileSync(join(place, 'host.log'), this.host.log);
     const pages = this.#contexts.flatMap((context) => context.pages());
-    // A page that hangs has no picture, but the others have one.
+    // A hanging page has no screenshot, but the others do.
     await Promise.allSettled(
       pages.map((page, at) => page.screenshot({ path: join(place, `page-${at + 1}.png`), timeout: 5_000 })),
     );
     process.stderr.write(`${name}: pictures and the host's log are in ${place}\n`);
   }
 
-  /** Who is here now belongs to the stage, and stays when it is cleared. */
+  /** The current clients stay connected across resets. */
   keepClients(): void {
     this.#sharedClients = this.#clients.length;
   }
 
-  /** Sends everybody away who came since the beginning; the host stays, with what it knows. */
+  /** Disconnects clients and browsers of one test; the host keeps running. */
   async reset(): Promise<void> {
     for (const client of this.#clients.splice(this.#sharedClients)) client.stop();
     await Promise.allSettled(this.#contexts.splice(0).map((context) => context.close()));

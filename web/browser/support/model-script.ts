@@ -1,4 +1,4 @@
-/** Lines for the scripted model. */
+/** Script lines for the scripted model. */
 
 export function scriptText(text: string): string {
   return `!say ${text.replaceAll('\n', '\\n')}`;

@@ -1,8 +1,8 @@
-/** Files that people attach. */
+/** Generates PNG files. */
 
 import { crc32, deflateSync } from 'node:zlib';
 
-/** A picture of one colour. */
+/** An image of one color. */
 export function createPng(
   width: number,
   height: number,

@@ -1,8 +1,8 @@
-/** What no test may see: errors, warnings, violations of the content policy, requests to others, failed answers. */
+/** Fails tests on page problems: console errors, policy violations, foreign requests and failed responses. */
 
 import type { BrowserContext, ConsoleMessage, Page, Request, Response } from 'playwright-core';
 
-/** What a browser says while the host is away. */
+/** Console errors of a page that cannot reach the host. */
 export const CONNECTION_ERRORS = [/WebSocket connection to '.*' failed/, /net::ERR_CONNECTION_(REFUSED|RESET)/];
 
 export class ProblemGuard {
@@ -10,14 +10,14 @@ export class ProblemGuard {
   readonly #expected: RegExp[] = [];
   readonly #origin: () => string;
 
-  /** `origin` is where the page comes from, and the only one that it may ask. */
+  /** `origin` is the only origin that the page may request. */
   constructor(origin: () => string) {
     this.#origin = origin;
   }
 
-  /** Watches everything that happens in a context, from its first page on. */
+  /** Watches a context from its first page on. */
   async watch(context: BrowserContext): Promise<void> {
-    // A violation becomes a line in the console, which cannot be overlooked.
+    // Policy violations are logged to the console, which the guard reads.
     await context.addInitScript(() => {
       addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, sourceFile, lineNumber }) => {
         // biome-ignore lint/suspicious/noConsole: this is how it comes here
@@ -35,18 +35,18 @@ export class ProblemGuard {
     return this.#problems;
   }
 
-  /** Names a problem that belongs to what is tested. */
+  /** Declares an expected problem. */
   expect(...problems: RegExp[]): void {
     this.#expected.push(...problems);
   }
 
-  /** Begins anew. */
+  /** Clears recorded and expected problems. */
   reset(): void {
     this.#problems.length = 0;
     this.#expected.length = 0;
   }
 
-  /** Fails if there was a problem that nobody expected. */
+  /** Fails on unexpected problems. */
   check(): void {
     const left = this.#problems.filter((problem) => !this.#expected.some((expected) => expected.test(problem)));
     if (left.length > 0) throw new Error(`The page had problems that no test expects:\n  ${left.join('\n  ')}`);

@@ -1,4 +1,4 @@
-/** Sessions in every state that a person meets. */
+/** Sample sessions in every state. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,13 +10,13 @@ import { scriptText } from './model-script.ts';
 import { hasEndedTurns, type OpenedSession, type SecondClient } from './second-client.ts';
 
 export interface SampleSessions {
-  /** Answered, with tools that were approved, a file that was written and another one that was changed. */
+  /** Answered, with approved tools, a new file and a changed file. */
   readonly finished: Uri;
-  /** A tool waits for a person's word. */
+  /** A tool confirmation is pending. */
   readonly waiting: Uri;
   /** The model answered with an error. */
   readonly failed: Uri;
-  /** An answer that goes on for as long as anybody looks. */
+  /** An answer that streams until the test ends. */
   readonly working: Uri;
 }
 
@@ -57,7 +57,7 @@ export async function createSampleSessions(harness: BrowserHarness, client: Seco
   const begin = async (directory: string, title: string, command: string, words: string, script: readonly string[]) => {
     const commands = harness.host.path('claude/commands');
     for (const made of [directory, commands]) mkdirSync(made, { recursive: true });
-    // The script of the model is one of the user's own slash commands, so that the message reads like a person's.
+    // The model script is a user slash command, so that the message reads naturally.
     writeFileSync(join(commands, `${command}.md`), script.join('\n'));
     const opened = await client.createSession(pathToFileURL(directory).href);
     await opened.chat.send({ text: `/${command} ${words}` });
@@ -103,7 +103,7 @@ export async function createSampleSessions(harness: BrowserHarness, client: Seco
   return { finished: finished.uri, waiting: waiting.uri, failed: failed.uri, working: working.uri };
 }
 
-/** Says yes to each tool until the turn is over. */
+/** Approves tools until the turn ends. */
 async function approveAll({ chat }: OpenedSession): Promise<void> {
   const asked = new Set<string>();
   await until(chat.view, (view) => {

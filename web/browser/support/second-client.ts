@@ -1,4 +1,4 @@
-/** Another client of the same host: what it does, a page must show, and what is needed before a page opens, it makes. */
+/** A second client of the host: prepares sessions and checks what the page changes. */
 
 import { type Chat, type ChatState, Host, type Session, type Uri } from '../../src/ahp/index.ts';
 import { nodeEnvironment, until } from '../../tests/support/fake-server.ts';
@@ -32,7 +32,7 @@ export class SecondClient {
     return client;
   }
 
-  /** A session in a directory, with its chat. */
+  /** Creates a session in a directory and opens its chat. */
   async createSession(directory: Uri = this.#hostler.work): Promise<OpenedSession> {
     const [agent] = this.host.root.value.state?.agents ?? [];
     return this.openSession(await this.host.createSession(agent?.provider ?? '', { workingDirectories: [directory] }));
@@ -47,13 +47,13 @@ export class SecondClient {
     return { uri, session, chat };
   }
 
-  /** Waits until the host lists a session: what others have written it finds after a while. */
+  /** Waits until the host lists a session; external ones appear after a delay. */
   async waitUntilListed(uri: Uri): Promise<Uri> {
     await until(this.host.sessions.view, ({ items }) => items.some(({ resource }) => resource === uri));
     return uri;
   }
 
-  /** A session in which each of these messages has been answered. */
+  /** Creates a session in which each of these messages is answered. */
   async createAnsweredSession(...texts: string[]): Promise<OpenedSession> {
     const opened = await this.createSession();
     for (const text of texts) await opened.chat.queue({ text });
@@ -66,7 +66,7 @@ export class SecondClient {
   }
 }
 
-/** Whether a chat has so many turns, and none of them goes on. */
+/** Whether a chat has this many turns and none is active. */
 export function hasEndedTurns(count: number): (view: { state: ChatState | undefined }) => boolean {
   return ({ state }) => state?.turns.length === count && state.activeTurn === undefined;
 }

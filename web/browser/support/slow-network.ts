@@ -1,8 +1,8 @@
-/** Networks that are worse than this machine's own. */
+/** Network emulation. */
 
 import type { Page } from 'playwright-core';
 
-/** A phone in a train: 400 ms there and back, 50 kB/s. It stays so as long as the page is open. */
+/** A slow mobile network: 400 ms latency, 50 kB/s, while the page is open. */
 export async function emulateSlowNetwork(page: Page): Promise<void> {
   const debug = await page.context().newCDPSession(page);
   const conditions = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 20_000 };

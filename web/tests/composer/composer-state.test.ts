@@ -1,4 +1,4 @@
-/** A message on its way: saved while it is written, sent, put back. */
+/** Composer state: saving, sending and restoring a message. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
@@ -36,7 +36,7 @@ interface ChatCall {
   reject: (error: Error) => Promise<void>;
 }
 
-/** A host that answers when the test says so. */
+/** A chat whose calls the test resolves. */
 class FakeChat {
   readonly uri = URI;
   readonly calls: ChatCall[] = [];
@@ -86,7 +86,7 @@ class FakeChat {
     this.composer.update(this.view.value);
   }
 
-  /** The wish that was made last, and no other. */
+  /** The only recorded call, which is removed. */
   takeOnlyCall(method: string): ChatCall {
     expect(this.calls.map((wish) => wish.method)).toEqual([method]);
     const [wish] = this.calls.splice(0);
@@ -289,7 +289,7 @@ test('remote drafts replace an idle field, but not during IME input', async () =
   chat.composer.isImeActive = false;
   await vi.advanceTimersByTimeAsync(10_000);
   expect(chat.composer.text).toBe('more from the phone');
-  // What stood there is not lost.
+  // The previous text is not lost.
   expect(chat.composer.history.older('', [])).toBe('from the phone');
 });
 
@@ -331,7 +331,7 @@ test('a tab warns before closing while it has unsaved text', async () => {
   const { composer: composing } = chat;
   chat.receive();
   expect(composing.hasUnsavedText()).toBe(false);
-  // A host that listens is told in time.
+  // A connected host saves in time.
   composing.setText('saved as I go');
   expect(composing.hasUnsavedText()).toBe(false);
   await chat.takeOnlyCall('draft').resolve();
@@ -364,7 +364,7 @@ test('stored text of chats that are not open warns before closing', () => {
   expect(hasUnsavedText(storage)).toBe(false);
   storeDraft(shelf, URI, { typed: { text: 'kept', attachments: [] } });
   expect(hasUnsavedText(storage)).toBe(true);
-  // A field knows better what of it the host has.
+  // An open field decides itself whether it has unsaved text.
   let held = false;
   const unwatch = guardField({ chat: URI, flushAndCheck: () => held });
   expect(hasUnsavedText(storage)).toBe(false);
@@ -398,7 +398,7 @@ test('preview URLs are revoked with their chips', async () => {
   chat.receive();
   const { composer: composing } = chat;
 
-  // Somebody else takes it out of the draft.
+  // Another client removes it from the draft.
   void composing.attachFiles([file('a.png')]);
   await read();
   await settle();
@@ -412,7 +412,7 @@ test('preview URLs are revoked with their chips', async () => {
   expect(composing.text).toBe('theirs');
   expect([...pictures]).toEqual([]);
 
-  // Somebody leaves while files are read: the next one is not even begun.
+  // The composer closes while files are read; the next file is not read.
   void composing.attachFiles([file('b.png'), file('c.png')]);
   expect([...pictures]).toEqual(['blob:b.png']);
   composing.close();

@@ -1,4 +1,4 @@
-/** The field here, the draft there: who wins when. */
+/** Reconciliation of local text and remote drafts. */
 
 import { expect, test } from 'vitest';
 import type { Attachment } from '../../src/ahp/index.ts';

@@ -1,4 +1,4 @@
-/** What survives a reload. */
+/** Drafts that survive a reload. */
 
 import { expect, test } from 'vitest';
 import type { Attachment, ChatState } from '../../src/ahp/index.ts';

@@ -1,4 +1,4 @@
-/** Keys, completion, history: what happens in the field. */
+/** Keys, completion and history of the message field. */
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** What waits, what is attached, what can be chosen, and what is said about all of it. */
+/** Queue order, attachment chips, config choices and composer status. */
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -162,7 +162,7 @@ test('the pickers list mutable options of the current agent', () => {
   expect(choices[0]?.options.map(({ value }) => value)).toEqual([null, 'm1', 'm2']);
   expect(configChoices(config, undefined)[0]?.options.map(({ value }) => value)).toEqual([null, 'old']);
   expect(configChoices(undefined, agent)).toEqual([]);
-  // A value that nobody offers is shown as it is.
+  // A value outside the options is shown as it is.
   expect(configChoices({ ...config, values: { model: 'newer' } }, agent)[0]?.label).toBe('newer');
 });
 

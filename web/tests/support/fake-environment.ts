@@ -1,4 +1,4 @@
-/** A world in which nothing happens by itself: time passes and people wake up when a test says so. */
+/** A fake environment: time, frames and wake-ups advance only on request. */
 
 import type { Environment, Socket } from '../../src/ahp/environment.ts';
 
@@ -10,7 +10,7 @@ interface Timer {
 export class FakeEnvironment implements Environment {
   isNetworkUp = true;
   randomValue = 0.5;
-  /** Whether pictures are drawn by themselves. */
+  /** Whether frames are drawn automatically. */
   drawsFrames = true;
   #now = 1_000_000;
   readonly #timers = new Set<Timer>();
@@ -55,7 +55,7 @@ export class FakeEnvironment implements Environment {
     return () => this.#wakers.delete(run);
   }
 
-  /** Lets time pass. */
+  /** Advances the time. */
   advance(milliseconds: number): void {
     const until = this.#now + milliseconds;
     for (;;) {
@@ -68,13 +68,13 @@ export class FakeEnvironment implements Environment {
     this.#now = until;
   }
 
-  /** Lets time pass until something happens. */
+  /** Advances to the next timer. */
   nextTimer(): void {
     const first = Math.min(...[...this.#timers].map((timer) => timer.at));
     if (Number.isFinite(first)) this.advance(Math.max(0, first - this.#now));
   }
 
-  /** Draws a picture; the result says whether anybody wanted one. */
+  /** Draws a frame; returns whether a callback ran. */
   drawFrame(): boolean {
     const frames = [...this.#frames];
     this.#frames.clear();
@@ -86,7 +86,7 @@ export class FakeEnvironment implements Environment {
     for (const run of [...this.#wakers]) run();
   }
 
-  /** What is still to come; nothing, if a client has been stopped. */
+  /** Number of pending timers; zero after a client stopped. */
   get timers(): number {
     return this.#timers.size;
   }
@@ -96,7 +96,7 @@ export class FakeEnvironment implements Environment {
   }
 }
 
-/** Lets everything that waits for promises go on. */
+/** Lets pending promises settle. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

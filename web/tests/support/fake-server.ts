@@ -1,4 +1,4 @@
-/** A WebSocket server that says what a test tells it to say. */
+/** A scripted WebSocket server. */
 
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -17,7 +17,7 @@ export interface Frame {
   error?: { code: number; message: string };
 }
 
-/** Things that come, for somebody who waits for them. */
+/** A queue whose consumers wait for items. */
 class AsyncQueue<T> {
   readonly #here: T[] = [];
   readonly #waiting: ((item: T) => void)[] = [];
@@ -38,7 +38,7 @@ class AsyncQueue<T> {
   }
 }
 
-/** The server's end of one connection. */
+/** The server side of one connection. */
 export class ServerConnection {
   readonly #socket: WebSocket;
   readonly frames = new AsyncQueue<Frame>();
@@ -50,7 +50,7 @@ export class ServerConnection {
     this.closed = once(socket, 'close').then(([code]) => code as number);
   }
 
-  /** The next frame, which must be this one. */
+  /** Waits for the next frame, which must have this method. */
   async expect(method: string): Promise<Frame & { id: number }> {
     const frame = await this.frames.next();
     if (frame.method !== method) throw new Error(`${method} was expected, and ${JSON.stringify(frame)} came`);
@@ -81,19 +81,19 @@ export class ServerConnection {
     this.notify('action', { channel, serverSeq, action, ...more });
   }
 
-  /** Cuts the line without a word. */
+  /** Drops the connection without a close frame. */
   drop(): void {
     this.#socket.terminate();
   }
 
-  /** Plays the host's part of a first meeting. */
+  /** Answers `initialize`. */
   async completeHandshake(serverSeq = 0): Promise<void> {
     const hello = await this.expect('initialize');
     const snapshots = [{ resource: 'ahp-root://', state: { agents: [] }, fromSeq: serverSeq }];
     this.answer(hello, { protocolVersion: '1.0.0', serverSeq, snapshots });
   }
 
-  /** Answers a subscription. */
+  /** Answers `subscribe`. */
   async answerSubscribe(state: object, fromSeq = 0): Promise<Frame> {
     const wish = await this.expect('subscribe');
     this.answer(wish, { snapshot: { resource: wish.params.channel, state, fromSeq } });
@@ -127,7 +127,7 @@ export class FakeServer {
   }
 }
 
-/** A client with time of its own. */
+/** A client with a fake environment. */
 export function createClient(
   url: string,
   options: Partial<ClientOptions> = {},
@@ -137,7 +137,7 @@ export function createClient(
   return { client, world };
 }
 
-/** The world as it is, for what runs in real time: no browser, but its sockets and its clock. */
+/** The real environment of Node: sockets and clock. */
 export function nodeEnvironment(): Environment {
   return {
     connect: (url) => new WebSocket(url) as unknown as Socket,
@@ -156,7 +156,7 @@ export function nodeEnvironment(): Environment {
   };
 }
 
-/** Waits until a value is as it should be. */
+/** Waits until a value matches. */
 export function until<T>(
   readable: { subscribe(run: (value: T) => void): () => void },
   fits: (value: T) => boolean,

@@ -1,4 +1,4 @@
-/** WebSockets in memory. Frames wait on the way until a test delivers them, and are lost when it cuts the cable. */
+/** An in-memory WebSocket. Frames are delivered by the test, and lost when it cuts the connection. */
 
 import type { Socket } from '../../src/ahp/environment.ts';
 
@@ -7,9 +7,9 @@ export class FakeSocket implements Socket {
   onmessage: ((event: { data: unknown }) => void) | null = null;
   onclose: ((event: { code: number; reason: string }) => void) | null = null;
   onerror: ((event: never) => void) | null = null;
-  /** On their way to the host. */
+  /** Frames to the host. */
   readonly toHost: string[] = [];
-  /** On their way to the client. */
+  /** Frames to the client. */
   readonly toClient: string[] = [];
   closed = false;
 
@@ -25,7 +25,7 @@ export class FakeSocket implements Socket {
     this.cut();
   }
 
-  /** Everything on the way is lost; both ends notice. */
+  /** Drops all frames and closes both ends. */
   cut(): void {
     if (this.closed) return;
     this.closed = true;
@@ -34,7 +34,7 @@ export class FakeSocket implements Socket {
     this.onclose?.({ code: 1006, reason: '' });
   }
 
-  /** The client gets the next frame. */
+  /** Delivers the next frame to the client. */
   deliver(): boolean {
     const frame = this.closed ? undefined : this.toClient.shift();
     if (frame === undefined) return false;

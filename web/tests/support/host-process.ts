@@ -1,4 +1,4 @@
-/** The real host on the scripted model with the real agent, in directories of its own. */
+/** A real host process with the scripted model and the real agent, in its own directories. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
-/** The binary that `cargo xtask web --check` has built, or any other one. */
+/** The binary that `cargo xtask web --check` built, or another one. */
 export const BINARY = process.env.HOSTLER_BIN;
 
 const TOKEN = 'known-to-the-tests-alone';
 
-/** What marks a process as part of a test run, so that one that is forgotten is found. */
+/** Marks processes of a test run, so that leaked ones are found. */
 const MARKS = ['HOSTLER_TEST_RUN', 'TEST_RUN'];
 
 export class HostProcess {
@@ -31,7 +31,7 @@ export class HostProcess {
     return `ws://127.0.0.1:${this.#port}/?tkn=${TOKEN}`;
   }
 
-  /** Where its page is. */
+  /** Origin of its page. */
   get origin(): string {
     return `http://127.0.0.1:${this.#port}`;
   }
@@ -40,7 +40,7 @@ export class HostProcess {
     return pathToFileURL(this.path('work')).href;
   }
 
-  /** What it has written to its log. */
+  /** Its log output. */
   get log(): string {
     return this.#log;
   }
@@ -50,7 +50,7 @@ export class HostProcess {
     return join(this.#root, name);
   }
 
-  /** Starts it; after a stop, on the port that it had. */
+  /** Starts the host; after a stop, on the same port. */
   async start(binary: string): Promise<void> {
     const listen = ['--listen', `127.0.0.1:${this.#port}`, '--token-file', join(this.#root, 'token')];
     const lines = this.#run(binary, ['serve', ...listen, '--upstream', 'scripted', '--exit-on-stdin-eof']);
@@ -62,7 +62,7 @@ export class HostProcess {
     throw new Error(`The host did not start: ${this.#log}`);
   }
 
-  /** Starts the demo in its place, and says where the page with its turns is. */
+  /** Starts the demo instead, and returns the URL of its page. */
   async demo(binary: string): Promise<string> {
     for await (const line of this.#run(binary, ['demo'])) {
       const [, link] = / page │ (\S+)/.exec(line) ?? [];
@@ -73,7 +73,7 @@ export class HostProcess {
     throw new Error(`The demo showed no page: ${this.#log}`);
   }
 
-  /** Runs a command; the lines are those of its stdout. */
+  /** Runs a command and returns the lines of its stdout. */
   #run(binary: string, command: readonly string[]): AsyncIterable<string> {
     const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache');
     const path = (name: string) => this.path(name);
@@ -92,7 +92,7 @@ export class HostProcess {
         XDG_CONFIG_HOME: path('config'),
         XDG_RUNTIME_DIR: path('run'),
         CLAUDE_CONFIG_DIR: path('claude'),
-        // Scripts for the model begin like commands for the shell.
+        // Model scripts start with the same prefix as shell commands.
         HOSTLER_NO_COMMANDS: 'true',
         IS_SANDBOX: '1',
       },

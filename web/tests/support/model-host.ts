@@ -1,4 +1,4 @@
-/** The simplest host that keeps the protocol's promises about numbers, echoes and repetitions: a list and a reducer. */
+/** A minimal host that implements sequence numbers, echoes and replays: a log and a reducer. */
 
 import { reduceSession } from '../../src/ahp/reducers/index.ts';
 import type { Action, Envelope, RootState, SessionState } from '../../src/ahp/types/index.ts';
@@ -10,18 +10,18 @@ const ROOT_STATE: RootState = { agents: [] };
 
 export class ModelHost {
   state: SessionState = { provider: 'p', title: '', status: 1, lifecycle: 'ready', activeClients: [], chats: [] };
-  /** Everything that was published on the session's channel. */
+  /** Everything published on the session's channel. */
   readonly log: Envelope[] = [];
-  /** How often each wish was carried out. */
+  /** How often each action was applied. */
   readonly effects = new Map<string, number>();
   readonly #answers = new Map<string, Envelope>();
   readonly #clients = new Set<string>();
   #cable: FakeSocket | undefined;
   #client = '';
   #subscribed = false;
-  /** Subscriptions that are answered after the next frame: a session is read from the disk while others go on. */
+  /** Subscriptions answered after the next frame, as if the session loaded from disk. */
   #loading: number[] = [];
-  /** What the host decides next. */
+  /** The host's next decision. */
   replays = true;
   rejectsActions = false;
   forgetsClients = false;
@@ -59,7 +59,7 @@ export class ModelHost {
     this.#cable?.toClient.push(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
   }
 
-  /** Something happens that the client did not wish for. */
+  /** Publishes an action that the client did not dispatch. */
   applyHostAction(action: Action): void {
     this.#publish({ channel: SESSION, action, serverSeq: this.#seq });
   }

@@ -1,3 +1,5 @@
+/** Reducer for annotations channels. */
+
 import type { Action, Annotation, AnnotationsState } from '../types/index.ts';
 import { omitUndefined, removeItem, upsert } from './objects.ts';
 

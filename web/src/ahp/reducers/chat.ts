@@ -1,3 +1,5 @@
+/** Reducer for chat channels: turns, response parts, pending messages and input requests. */
+
 import type {
   Action,
   ActiveTurn,

@@ -1,3 +1,5 @@
+/** Reducer for the root channel. */
+
 import type { Action, ConfigState, JsonObject, RootState } from '../types/index.ts';
 
 export function reduceRoot(state: RootState, action: Action): RootState {

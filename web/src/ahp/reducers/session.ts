@@ -1,3 +1,5 @@
+/** Reducer for session channels. */
+
 import type { Action, ChatSummary, SessionInputRequest, SessionState } from '../types/index.ts';
 import { StatusFlag } from '../types/index.ts';
 import { reduceCustomizations } from './customizations.ts';

@@ -1,3 +1,5 @@
+/** Reducer for terminal channels. */
+
 import type { Action, TerminalCommand, TerminalExited, TerminalPart, TerminalState } from '../types/index.ts';
 import { omitUndefined } from './objects.ts';
 

@@ -1,3 +1,5 @@
+/** Reducer for tool calls inside a chat. */
+
 import type {
   Contributor,
   ToolCall,

@@ -17,7 +17,7 @@ test(
     await expect.poll(() => banner.count()).toBe(0);
 
     await harness.host.stop('SIGKILL');
-    await page.getByRole('status').filter({ hasText: 'Disconnected from the host' }).waitFor();
+    await page.getByRole('status').filter({ hasText: 'Reconnecting…' }).waitFor();
     // The countdown decreases.
     const seconds: number[] = [];
     const isCountingDown = async () => {

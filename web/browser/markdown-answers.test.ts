@@ -120,7 +120,7 @@ test(
     const details = page.getByRole('dialog', { name: 'Session details' });
     const fact = (name: string) => details.locator(`dt:text-is("${name}") + dd`);
     await expect.poll(() => fact('Cost').textContent()).toMatch(/^\$0\.\d+$/);
-    await expect.poll(() => fact('Read').textContent()).toMatch(/^[\d,]+ tokens$/);
+    await expect.poll(() => fact('Input').textContent()).toMatch(/^[\d,]+ tokens$/);
     await expect.poll(() => fact('Context').textContent()).toMatch(/of 200,000 tokens$/);
     await expect.poll(() => fact('Folder').textContent()).toBe(harness.host.path('work'));
     expect(await findViolations(page)).toEqual([]);

@@ -222,7 +222,7 @@ test(
     await question.getByRole('button', { name: 'Delete', exact: true }).click();
     await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
     // A page with the session open shows the deletion.
-    await other.getByRole('heading', { name: /gone|deleted/i }).waitFor();
+    await other.getByRole('heading', { name: /no longer exists/i }).waitFor();
     await until(client.host.sessions.view, ({ items }) => items.every(({ resource }) => resource !== uri));
     await expect((await harness.connectClient()).openSession(uri)).rejects.toThrow();
   }),

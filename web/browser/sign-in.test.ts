@@ -239,7 +239,7 @@ test(
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a sentence');
     // A cookie is shared by all tabs of one browser only.
     await tab.reload();
-    await tab.getByRole('heading', { name: 'Search' }).waitFor();
+    await tab.getByRole('heading', { name: 'Search', exact: true }).waitFor();
     await expect.poll(() => phone.getByRole('heading', { name: 'Sign in to Hostler' }).isVisible()).toBe(true);
   }),
 );

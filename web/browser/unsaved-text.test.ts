@@ -85,7 +85,7 @@ test(
     expect(asked).toEqual([]);
 
     await harness.host.stop('SIGKILL');
-    await page.getByRole('status').filter({ hasText: 'Disconnected from the host' }).first().waitFor();
+    await page.getByRole('status').filter({ hasText: 'Reconnecting…' }).first().waitFor();
     await field.click();
     await page.keyboard.type(', but not this');
     const closed = page.waitForEvent('close');

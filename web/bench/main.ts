@@ -59,20 +59,20 @@ async function streaming(harness: BrowserHarness, client: SecondClient): Promise
     const turns = chat.view.value.state?.turns.length ?? 0;
     await chat.send({ text: `!pace 4\n${script}` });
     await until(chat.view, ({ state }) => (state?.activeTurn?.responseParts.length ?? 0) > 0);
-    const begun = performance.now();
+    const startedAt = performance.now();
     const busy = await watchFrames(page);
     await until(chat.view, hasEndedTurns(turns + 1));
-    const rate = Math.round((DELTAS * 1_000) / (performance.now() - begun));
+    const rate = Math.round((DELTAS * 1_000) / (performance.now() - startedAt));
     const { dropped, p99, longest } = await busy();
     return [
       {
         what: `${what}, ${rate} deltas/s: frames dropped`,
         unit: '%',
         hostler: dropped,
-        beside: ['idle', idle.dropped],
+        baseline: ['idle', idle.dropped],
       },
-      { what: 'between two frames, p99', unit: 'ms', hostler: p99, beside: ['idle', idle.p99] },
-      { what: 'between two frames, longest', unit: 'ms', hostler: longest, beside: ['idle', idle.longest] },
+      { what: 'between two frames, p99', unit: 'ms', hostler: p99, baseline: ['idle', idle.p99] },
+      { what: 'between two frames, longest', unit: 'ms', hostler: longest, baseline: ['idle', idle.longest] },
     ];
   };
   const usual = await streamed(`an answer in a chat of ${LONG_TRANSCRIPT_TURNS} turns`, `!say ${ANSWER}`);
@@ -95,13 +95,13 @@ async function opening(harness: BrowserHarness, client: SecondClient, turns: num
       what: `time to interactive, ${turns} turns, cold browser, p50`,
       unit: 'ms',
       hostler: percentile(later, 50),
-      beside: ['1 turn', percentile(laterShort, 50)],
+      baseline: ['1 turn', percentile(laterShort, 50)],
     },
     {
       what: 'the same when the host has never opened it either',
       unit: 'ms',
       hostler: firstLong,
-      beside: ['1 turn', firstShort],
+      baseline: ['1 turn', firstShort],
     },
   ];
 }
@@ -110,15 +110,15 @@ async function opening(harness: BrowserHarness, client: SecondClient, turns: num
 async function interactive(harness: BrowserHarness, uri: Uri, turns: number): Promise<number> {
   const context = await harness.signIn(await harness.newContext());
   const page = await context.newPage();
-  const begun = performance.now();
+  const startedAt = performance.now();
   await page.goto(harness.origin + sessionPath(uri), { waitUntil: 'commit' });
   await page.getByText(`answer ${turns}:`).waitFor();
   const message = page.getByRole('textbox', { name: 'Message' });
   await message.press('x');
   if (!(await message.inputValue()).includes('x')) throw new Error('What was typed has not arrived.');
-  const taken = performance.now() - begun;
+  const measured = performance.now() - startedAt;
   await context.close();
-  return taken;
+  return measured;
 }
 
 function size(): BenchRow {
@@ -130,7 +130,7 @@ function size(): BenchRow {
     what: 'the page, compressed with gzip',
     unit: 'kB',
     hostler: bytes / 1_000,
-    beside: ['the budget', BUDGET],
+    baseline: ['the budget', BUDGET],
     target: BUDGET,
   };
 }

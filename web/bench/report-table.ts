@@ -5,7 +5,7 @@ export interface BenchRow {
   readonly unit: string;
   readonly hostler: number;
   /** The baseline without the measured part, and its name. */
-  readonly beside?: readonly [name: string, value: number];
+  readonly baseline?: readonly [name: string, value: number];
   /** The design target. */
   readonly target?: number;
 }
@@ -25,13 +25,13 @@ export function formatTable(rows: readonly BenchRow[]): string {
     .join('\n');
 }
 
-function cells({ what, unit, hostler, beside, target }: BenchRow): string[] {
+function cells({ what, unit, hostler, baseline, target }: BenchRow): string[] {
   const number = (value: number) => `${value.toFixed(2)} ${unit}`;
   return [
     what,
     number(hostler),
-    beside ? `${number(beside[1])} (${beside[0]})` : '-',
-    beside && beside[1] > 0 ? (hostler / beside[1]).toFixed(2) : '-',
+    baseline ? `${number(baseline[1])} (${baseline[0]})` : '-',
+    baseline && baseline[1] > 0 ? (hostler / baseline[1]).toFixed(2) : '-',
     target === undefined ? '-' : `≤ ${number(target)}`,
   ];
 }

@@ -40,9 +40,12 @@ test(
   browserTest(async (harness) => {
     const { uri } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
-    const asked = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
-    expect(asked.isMultiple()).toBe(true);
-    await asked.setFiles([file('shot.png', 'image/png', SHOT), file('notes.txt', 'text/plain', 'Mind the gap.')]);
+    const modelRequest = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
+    expect(modelRequest.isMultiple()).toBe(true);
+    await modelRequest.setFiles([
+      file('shot.png', 'image/png', SHOT),
+      file('notes.txt', 'text/plain', 'Mind the gap.'),
+    ]);
     await chips(page).filter({ hasText: 'shot.png' }).filter({ hasText: '12 × 8' }).waitFor();
     expect(await findViolations(page)).toEqual([]);
     await chips(page).filter({ hasText: 'notes.txt' }).getByRole('button', { name: 'Remove notes.txt' }).click();
@@ -52,10 +55,10 @@ test(
     await sendButton(page).click();
     await page.getByText('I see it.', { exact: true }).waitFor();
     await expect.poll(() => chips(page).count()).toBe(0);
-    const picture = page.getByRole('button', { name: 'Image shot.png' });
-    const width = () => picture.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth);
+    const image = page.getByRole('button', { name: 'Image shot.png' });
+    const width = () => image.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth);
     await expect.poll(width).toBe(12);
-    await picture.click();
+    await image.click();
     await page.getByRole('dialog', { name: 'shot.png' }).getByRole('img', { name: 'shot.png' }).waitFor();
     expect(await findViolations(page)).toEqual([]);
   }),
@@ -84,8 +87,8 @@ test(
 
     await page.evaluate(
       async (bytes) => {
-        const picture = new Blob([new Uint8Array(bytes)], { type: 'image/png' });
-        await navigator.clipboard.write([new ClipboardItem({ 'image/png': picture })]);
+        const image = new Blob([new Uint8Array(bytes)], { type: 'image/png' });
+        await navigator.clipboard.write([new ClipboardItem({ 'image/png': image })]);
       },
       [...SHOT],
     );

@@ -137,13 +137,13 @@ test(
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
     await page.keyboard.press('Control+/');
-    const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
-    await sheet.waitFor();
+    const dialog = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+    await dialog.waitFor();
     // Shortcuts are inactive while a dialog is open.
     await page.keyboard.press('Control+Shift+O');
-    await expect.poll(() => sheet.isVisible()).toBe(true);
+    await expect.poll(() => dialog.isVisible()).toBe(true);
     await page.keyboard.press('Escape');
-    await sheet.waitFor({ state: 'hidden' });
+    await dialog.waitFor({ state: 'hidden' });
 
     const at = () => new URL(page.url()).pathname;
     await page.keyboard.press('Control+J');
@@ -159,7 +159,7 @@ test(
     // Typing in a field triggers no shortcut.
     await page.getByRole('textbox', { name: 'First message' }).press('?');
     await expect.poll(() => page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('?');
-    await expect.poll(() => sheet.count()).toBe(0);
+    await expect.poll(() => dialog.count()).toBe(0);
     await page.keyboard.press('Backspace');
     await page.keyboard.press('Control+Shift+F');
     await expect.poll(at).toBe('/search');

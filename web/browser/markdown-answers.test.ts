@@ -32,24 +32,24 @@ test(
     const context = await harness.signIn(await harness.newContext());
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     const page = await harness.openPage(sessionPath(uri), context);
-    const said = page.getByRole('region', { name: 'Conversation' });
-    await said.getByRole('heading', { name: 'What I found' }).waitFor();
-    await said.getByRole('listitem').filter({ hasText: 'two' }).waitFor();
-    await said.getByRole('cell', { name: '3' }).waitFor();
-    await said.getByRole('blockquote').getByText('Said before.').waitFor();
-    const link = said.getByRole('link', { name: 'link' });
+    const answer = page.getByRole('region', { name: 'Conversation' });
+    await answer.getByRole('heading', { name: 'What I found' }).waitFor();
+    await answer.getByRole('listitem').filter({ hasText: 'two' }).waitFor();
+    await answer.getByRole('cell', { name: '3' }).waitFor();
+    await answer.getByRole('blockquote').getByText('Said before.').waitFor();
+    const link = answer.getByRole('link', { name: 'link' });
     expect(await link.getAttribute('href')).toBe('https://example.org/page');
     expect(await link.getAttribute('rel')).toContain('noopener');
 
-    const code = said.getByRole('group', { name: 'Code in rust' });
+    const code = answer.getByRole('group', { name: 'Code in rust' });
     const word = code.locator('span').filter({ hasText: /^fn$/ });
     await word.waitFor();
-    const colour = (at: typeof word) => at.evaluate((element) => getComputedStyle(element).color);
-    expect(await colour(word)).not.toBe(await colour(code));
-    await said.getByRole('button', { name: 'Copy code' }).click();
-    await said.getByText('Copied').first().waitFor();
+    const color = (at: typeof word) => at.evaluate((element) => getComputedStyle(element).color);
+    expect(await color(word)).not.toBe(await color(code));
+    await answer.getByRole('button', { name: 'Copy code' }).click();
+    await answer.getByText('Copied').first().waitFor();
     expect((await page.evaluate(() => navigator.clipboard.readText())).trim()).toBe(CODE.trim());
-    await said.getByRole('button', { name: 'Copy answer' }).click();
+    await answer.getByRole('button', { name: 'Copy answer' }).click();
     await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe(MARKDOWN);
     expect(await findViolations(page)).toEqual([]);
   }),
@@ -68,12 +68,12 @@ test(
         scriptText('Both.'),
       ),
     );
-    const said = page.getByRole('region', { name: 'Conversation' });
-    await said.getByRole('button', { name: /^Thinking/ }).waitFor();
-    await said.getByText('Both.', { exact: true }).waitFor();
-    const fold = said.getByRole('button', { name: /^Thought.*8 words/ });
+    const answer = page.getByRole('region', { name: 'Conversation' });
+    await answer.getByRole('button', { name: /^Thinking/ }).waitFor();
+    await answer.getByText('Both.', { exact: true }).waitFor();
+    const fold = answer.getByRole('button', { name: /^Thought.*8 words/ });
     expect(await fold.getAttribute('aria-expanded')).toBe('false');
-    const thoughts = said.getByRole('paragraph').filter({ hasText: /^The user wants both/ });
+    const thoughts = answer.getByRole('paragraph').filter({ hasText: /^The user wants both/ });
     await expect.poll(() => thoughts.count()).toBe(0);
     await fold.click();
     await thoughts.waitFor();
@@ -118,11 +118,11 @@ test(
     await page.getByRole('button', { name: 'Session menu' }).click();
     await page.getByRole('menuitem', { name: 'Details' }).click();
     const details = page.getByRole('dialog', { name: 'Session details' });
-    const fact = (name: string) => details.locator(`dt:text-is("${name}") + dd`);
-    await expect.poll(() => fact('Cost').textContent()).toMatch(/^\$0\.\d+$/);
-    await expect.poll(() => fact('Input').textContent()).toMatch(/^[\d,]+ tokens$/);
-    await expect.poll(() => fact('Context').textContent()).toMatch(/of 200,000 tokens$/);
-    await expect.poll(() => fact('Folder').textContent()).toBe(harness.host.path('work'));
+    const detail = (name: string) => details.locator(`dt:text-is("${name}") + dd`);
+    await expect.poll(() => detail('Cost').textContent()).toMatch(/^\$0\.\d+$/);
+    await expect.poll(() => detail('Input').textContent()).toMatch(/^[\d,]+ tokens$/);
+    await expect.poll(() => detail('Context').textContent()).toMatch(/of 200,000 tokens$/);
+    await expect.poll(() => detail('Folder').textContent()).toBe(harness.host.path('work'));
     expect(await findViolations(page)).toEqual([]);
     await page.keyboard.press('Escape');
     await details.waitFor({ state: 'hidden' });

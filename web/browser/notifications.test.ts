@@ -23,7 +23,7 @@ interface RecordedNotification {
 async function openWithNotifications(harness: BrowserHarness, path: string): Promise<Page> {
   const context = await harness.signIn(await harness.newContext());
   await context.addInitScript(() => {
-    const told: unknown[] = [];
+    const recorded: unknown[] = [];
     class Kept extends EventTarget {
       static permission = 'default';
       static async requestPermission() {
@@ -42,7 +42,7 @@ async function openWithNotifications(harness: BrowserHarness, path: string): Pro
         this.body = body;
         this.tag = tag;
         // Without permission nothing is shown.
-        if (Kept.permission === 'granted') told.push(this);
+        if (Kept.permission === 'granted') recorded.push(this);
       }
       click() {
         this.onclick?.();
@@ -52,7 +52,7 @@ async function openWithNotifications(harness: BrowserHarness, path: string): Pro
         this.onclose?.();
       }
     }
-    Object.assign(window, { Notification: Kept, told });
+    Object.assign(window, { Notification: Kept, told: recorded });
   });
   const page = await harness.openPage(path, context);
   // Browsers require a user gesture for the permission prompt.

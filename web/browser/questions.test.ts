@@ -11,7 +11,7 @@ import { hasEndedTurns } from './support/second-client.ts';
 
 const browserTest = sharedHarness();
 
-const COLOUR = {
+const COLOR_QUESTION = {
   question: 'Which colour has the door?',
   header: 'Colour',
   multiSelect: false,
@@ -45,7 +45,7 @@ function ask(...questions: readonly object[]): string {
 }
 
 /** The answer shown beside its question. */
-function answerTo(page: Page, { question }: typeof COLOUR): Locator {
+function answerTo(page: Page, { question }: typeof COLOR_QUESTION): Locator {
   return page.locator('dl > div').filter({ hasText: question }).getByRole('definition');
 }
 
@@ -54,9 +54,9 @@ test(
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
-    await chat.send(scriptMessage(ask(COLOUR, SIZES, NAME), scriptText('Thank you.')));
+    await chat.send(scriptMessage(ask(COLOR_QUESTION, SIZES, NAME), scriptText('Thank you.')));
     const card = page.getByRole('group', { name: 'The agent has 3 questions' });
-    await card.getByRole('group', { name: COLOUR.question }).waitFor();
+    await card.getByRole('group', { name: COLOR_QUESTION.question }).waitFor();
     expect(await findViolations(page)).toEqual([]);
     await card.getByRole('radio', { name: /Blue/ }).check();
     await card.getByRole('button', { name: 'Next' }).click();
@@ -80,7 +80,7 @@ test(
 
     await page.getByText('Thank you.', { exact: true }).waitFor();
     for (const one of [page, other]) {
-      await answerTo(one, COLOUR).filter({ hasText: 'Blue' }).waitFor();
+      await answerTo(one, COLOR_QUESTION).filter({ hasText: 'Blue' }).waitFor();
       await answerTo(one, SIZES)
         .filter({ hasText: /Small.*Large.*and tiny/ })
         .waitFor();
@@ -89,8 +89,11 @@ test(
     // The agent received it.
     const { state } = await until(chat.view, hasEndedTurns(1));
     const calls = state?.turns[0]?.responseParts.filter(({ kind }) => kind === 'toolCall');
-    const told = calls?.map((part) => part.kind === 'toolCall' && 'content' in part.toolCall && part.toolCall.content);
-    for (const word of ['Blue', 'Small', 'Large', 'and tiny', 'Porpoise']) expect(JSON.stringify(told)).toContain(word);
+    const modelRequest = calls?.map(
+      (part) => part.kind === 'toolCall' && 'content' in part.toolCall && part.toolCall.content,
+    );
+    for (const word of ['Blue', 'Small', 'Large', 'and tiny', 'Porpoise'])
+      expect(JSON.stringify(modelRequest)).toContain(word);
     expect(await findViolations(page)).toEqual([]);
   }),
 );
@@ -101,7 +104,14 @@ test(
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
     await chat.send(
-      scriptMessage(ask(COLOUR), scriptText('One.'), ask(NAME), scriptText('Two.'), ask(SIZES), scriptText('Three.')),
+      scriptMessage(
+        ask(COLOR_QUESTION),
+        scriptText('One.'),
+        ask(NAME),
+        scriptText('Two.'),
+        ask(SIZES),
+        scriptText('Three.'),
+      ),
     );
     const card = page.getByRole('group', { name: 'The agent has a question' });
     await card.waitFor();
@@ -109,7 +119,7 @@ test(
     await page.keyboard.press('2');
     await expect.poll(() => card.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
     await page.keyboard.press('Enter');
-    await answerTo(page, COLOUR).filter({ hasText: 'Blue' }).waitFor();
+    await answerTo(page, COLOR_QUESTION).filter({ hasText: 'Blue' }).waitFor();
 
     await card.getByRole('group', { name: NAME.question }).waitFor();
     await card.getByRole('button', { name: 'Decline' }).click();

@@ -89,8 +89,8 @@ test(
     expect(await findViolations(phone)).toEqual([]);
     open();
     const { state } = await until(chat.view, hasEndedTurns(4));
-    const said = state?.turns.map(({ message }) => message.text).slice(1);
-    expect(said).toEqual(['fourth', 'third', 'second, mended']);
+    const sentTexts = state?.turns.map(({ message }) => message.text).slice(1);
+    expect(sentTexts).toEqual(['fourth', 'third', 'second, mended']);
     for (const one of [page, phone]) await one.getByText('You said: second, mended').waitFor();
   }),
 );

@@ -11,7 +11,7 @@ interface ScreenshotView {
   readonly name: string;
   readonly path: string;
   /** Visible when the screenshot can be taken. */
-  readonly shows: (page: Page) => Locator;
+  readonly readyLocator: (page: Page) => Locator;
   /** Interaction before the screenshot. */
   readonly act?: (page: Page) => Promise<void>;
 }
@@ -25,19 +25,27 @@ const THEMES_AND_DEVICES: Record<string, [Device, BrowserContextOptions]> = {
 
 function views({ finished, waiting, failed, working }: SampleSessions): ScreenshotView[] {
   return [
-    { name: 'home', path: '/', shows: (page) => sessionsPane(page).getByText('The lamp goes out too early') },
-    { name: 'new', path: '/new', shows: (page) => page.getByRole('heading', { name: /new session/i }) },
-    { name: 'search', path: '/search?q=lamp', shows: (page) => page.getByRole('heading', { name: /search/i }) },
-    { name: 'finished', path: sessionPath(finished), shows: (page) => page.getByText('Nothing else calls it.') },
+    { name: 'home', path: '/', readyLocator: (page) => sessionsPane(page).getByText('The lamp goes out too early') },
+    { name: 'new', path: '/new', readyLocator: (page) => page.getByRole('heading', { name: /new session/i }) },
+    { name: 'search', path: '/search?q=lamp', readyLocator: (page) => page.getByRole('heading', { name: /search/i }) },
+    { name: 'finished', path: sessionPath(finished), readyLocator: (page) => page.getByText('Nothing else calls it.') },
     {
       name: 'diff',
       path: sessionPath(finished),
-      shows: (page) => page.getByText('Nothing else calls it.'),
+      readyLocator: (page) => page.getByText('Nothing else calls it.'),
       act: (page) => page.getByRole('button', { name: /^Edited/ }).click(),
     },
-    { name: 'waiting', path: sessionPath(waiting), shows: (page) => page.getByText('I would move it into the shed.') },
-    { name: 'failed', path: sessionPath(failed), shows: (page) => page.getByText('cannot be used with your account') },
-    { name: 'working', path: sessionPath(working), shows: (page) => page.getByText('What I found so far') },
+    {
+      name: 'waiting',
+      path: sessionPath(waiting),
+      readyLocator: (page) => page.getByText('I would move it into the shed.'),
+    },
+    {
+      name: 'failed',
+      path: sessionPath(failed),
+      readyLocator: (page) => page.getByText('cannot be used with your account'),
+    },
+    { name: 'working', path: sessionPath(working), readyLocator: (page) => page.getByText('What I found so far') },
   ];
 }
 
@@ -49,9 +57,9 @@ export async function main(directory: string): Promise<void> {
       const all = views(await createSampleSessions(harness, await harness.connectClient()));
       for (const [look, [device, options]] of Object.entries(THEMES_AND_DEVICES)) {
         const context = await harness.signIn(await harness.newContext(device, { ...options, reducedMotion: 'reduce' }));
-        for (const { name, path, shows, act } of all) {
+        for (const { name, path, readyLocator, act } of all) {
           const page = await harness.openPage(path, context);
-          await shows(page).first().waitFor();
+          await readyLocator(page).first().waitFor();
           await act?.(page);
           await page.evaluate(() => document.fonts.ready);
           await page.screenshot({ path: join(directory, `web-${name}-${look}.png`), animations: 'disabled' });

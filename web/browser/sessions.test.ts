@@ -17,7 +17,7 @@ const browserTest = sharedHarness(async (harness) => {
 });
 
 /** A session's row in the list. */
-function line(page: Page, title: string): Locator {
+function sessionRow(page: Page, title: string): Locator {
   return sessionsPane(page).getByRole('listitem').filter({ hasText: title });
 }
 
@@ -27,7 +27,7 @@ function group(page: Page, title: string): Locator {
 }
 
 async function choose(page: Page, title: string, action: string): Promise<void> {
-  await line(page, title).hover();
+  await sessionRow(page, title).hover();
   await page.getByRole('button', { name: `Actions for ${title}`, exact: true }).click();
   await page.getByRole('menuitem', { name: action }).click();
 }
@@ -50,7 +50,7 @@ test(
   'sessions are grouped by folder with a status label, and waiting ones come first',
   browserTest(async (harness) => {
     const page = await harness.openPage('/');
-    await line(page, 'Put the old lamp away').waitFor();
+    await sessionRow(page, 'Put the old lamp away').waitFor();
     const heads = sessionsPane(page).getByRole('button', { name: /sessions: \d/ });
     const words = (await heads.allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
     expect(words[0]).toMatch(/^Waiting for you.* 1$/);
@@ -60,18 +60,18 @@ test(
         .map((text) => text.split(/\W/)[0])
         .sort(),
     ).toEqual(['lighthouse', 'orchard']);
-    await expect.poll(() => line(page, "Read the keeper's book").textContent()).toContain('Working');
-    await expect.poll(() => line(page, 'Count the apples').textContent()).toContain('Failed');
+    await expect.poll(() => sessionRow(page, "Read the keeper's book").textContent()).toContain('Working');
+    await expect.poll(() => sessionRow(page, 'Count the apples').textContent()).toContain('Failed');
     // The header of the waiting group shows it; its rows name their folders.
-    await expect.poll(() => line(page, 'Put the old lamp away').textContent()).toContain('lighthouse');
+    await expect.poll(() => sessionRow(page, 'Put the old lamp away').textContent()).toContain('lighthouse');
 
     await group(page, 'orchard').click();
-    await line(page, 'Count the apples').waitFor({ state: 'hidden' });
+    await sessionRow(page, 'Count the apples').waitFor({ state: 'hidden' });
     await page.reload();
-    await line(page, 'The lamp goes out too early').waitFor();
-    await expect.poll(() => line(page, 'Count the apples').count()).toBe(0);
+    await sessionRow(page, 'The lamp goes out too early').waitFor();
+    await expect.poll(() => sessionRow(page, 'Count the apples').count()).toBe(0);
     await group(page, 'orchard').click();
-    await line(page, 'Count the apples').waitFor();
+    await sessionRow(page, 'Count the apples').waitFor();
   }),
 );
 
@@ -82,13 +82,13 @@ test(
     const { uri, chat, session } = await client.createSession();
     await chat.send({ text: '!wait 300\n!say It is done.' });
     await session.rename('Ends while nobody looks');
-    const mark = line(page, 'Ends while nobody looks').getByText('Unread');
+    const mark = sessionRow(page, 'Ends while nobody looks').getByText('Unread');
     await mark.waitFor();
     expect(
       hasFlag((await listed(client, uri, ({ status }) => activityOf(status) === 'idle')).status, StatusFlag.isRead),
     ).toBe(false);
 
-    await line(page, 'Ends while nobody looks').getByRole('link').click();
+    await sessionRow(page, 'Ends while nobody looks').getByRole('link').click();
     await page.getByText('It is done.', { exact: true }).waitFor();
     await mark.waitFor({ state: 'hidden' });
     await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isRead));
@@ -111,15 +111,15 @@ test(
   'typing filters the list by name and folder, and Enter opens the first match',
   browserTest(async (harness, { failed }) => {
     const page = await harness.openPage('/');
-    await line(page, 'Count the apples').waitFor();
+    await sessionRow(page, 'Count the apples').waitFor();
     await page.keyboard.press('Control+Shift+L');
     await page.keyboard.type('ORCH');
-    await line(page, 'The lamp goes out too early').waitFor({ state: 'hidden' });
-    await expect.poll(() => line(page, 'Count the apples').count()).toBe(1);
-    await expect.poll(() => line(page, "Read the keeper's book").count()).toBe(1);
+    await sessionRow(page, 'The lamp goes out too early').waitFor({ state: 'hidden' });
+    await expect.poll(() => sessionRow(page, 'Count the apples').count()).toBe(1);
+    await expect.poll(() => sessionRow(page, "Read the keeper's book").count()).toBe(1);
 
     await page.keyboard.type('ard apples');
-    await line(page, "Read the keeper's book").waitFor({ state: 'hidden' });
+    await sessionRow(page, "Read the keeper's book").waitFor({ state: 'hidden' });
     await page.keyboard.press('Enter');
     await page.getByText('cannot be used with your account').waitFor();
     expect(new URL(page.url()).pathname).toBe(sessionPath(failed));
@@ -127,7 +127,7 @@ test(
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('no such thing');
     await sessionsPane(page).getByText('No sessions match').waitFor();
     await sessionsPane(page).getByRole('button', { name: 'Clear' }).click();
-    await line(page, 'The lamp goes out too early').waitFor();
+    await sessionRow(page, 'The lamp goes out too early').waitFor();
   }),
 );
 
@@ -192,15 +192,15 @@ test(
     await choose(page, 'Something old', 'Rename');
     await page.getByRole('textbox', { name: 'Session name' }).fill('Something new');
     await page.keyboard.press('Enter');
-    await line(page, 'Something new').waitFor();
+    await sessionRow(page, 'Something new').waitFor();
     await listed(client, uri, ({ title }) => title === 'Something new');
 
     // A rename by another client appears here.
     await session.rename('Something borrowed');
-    await line(page, 'Something borrowed').waitFor();
+    await sessionRow(page, 'Something borrowed').waitFor();
 
     await choose(page, 'Something borrowed', 'Archive');
-    await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
+    await sessionRow(page, 'Something borrowed').waitFor({ state: 'hidden' });
     await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isArchived));
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Show archived sessions' }).click();
@@ -208,19 +208,19 @@ test(
     await listed(client, uri, ({ status }) => !hasFlag(status, StatusFlag.isArchived));
     await page.getByRole('button', { name: 'All sessions' }).click();
 
-    await line(page, 'Something borrowed').getByRole('link').click();
+    await sessionRow(page, 'Something borrowed').getByRole('link').click();
     await page.getByText('You said: something old').waitFor();
     await choose(page, 'Something borrowed', 'Delete');
     const question = page.getByRole('dialog', { name: 'Delete this session?' });
     await question.getByRole('button', { name: 'Keep session' }).click();
     await question.waitFor({ state: 'hidden' });
-    await expect.poll(() => line(page, 'Something borrowed').count()).toBe(1);
+    await expect.poll(() => sessionRow(page, 'Something borrowed').count()).toBe(1);
 
     const other = await harness.openPage(sessionPath(uri), page.context());
     await other.getByText('You said: something old').waitFor();
     await choose(page, 'Something borrowed', 'Delete');
     await question.getByRole('button', { name: 'Delete', exact: true }).click();
-    await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
+    await sessionRow(page, 'Something borrowed').waitFor({ state: 'hidden' });
     // A page with the session open shows the deletion.
     await other.getByRole('heading', { name: /no longer exists/i }).waitFor();
     await until(client.host.sessions.view, ({ items }) => items.every(({ resource }) => resource !== uri));

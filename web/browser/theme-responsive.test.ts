@@ -124,9 +124,9 @@ test(
     const problems: string[] = [];
     const look = async (place: string) => {
       const found = await page.evaluate(() => {
-        const said: string[] = [];
+        const problems: string[] = [];
         const { scrollWidth, clientWidth } = document.documentElement;
-        if (scrollWidth > clientWidth) said.push(`is ${scrollWidth} wide instead of ${clientWidth}`);
+        if (scrollWidth > clientWidth) problems.push(`is ${scrollWidth} wide instead of ${clientWidth}`);
         for (const control of document.querySelectorAll<HTMLElement>('button, select, input, summary, [role=option]')) {
           if (!control.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
           // A control with a label is as large as its label.
@@ -134,11 +134,11 @@ test(
           if (box.width <= 2 || box.height <= 2) continue;
           const name = control.ariaLabel ?? control.title ?? '';
           if (Math.min(box.width, box.height) < 39.5)
-            said.push(
+            problems.push(
               `${control.tagName} “${(name || control.textContent || '').trim().slice(0, 40)}” is ${Math.round(box.width)}×${Math.round(box.height)}`,
             );
         }
-        return said;
+        return problems;
       });
       problems.push(...found.map((what) => `${place}: ${what}`));
     };

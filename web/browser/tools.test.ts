@@ -43,12 +43,12 @@ test(
     await card(page, 'Bash').focus();
     await page.keyboard.press('1');
 
-    const said = page.getByRole('region', { name: 'Conversation' });
-    await said.getByRole('button', { name: /echo from the command.*running/ }).waitFor();
+    const conversation = page.getByRole('region', { name: 'Conversation' });
+    await conversation.getByRole('button', { name: /echo from the command.*running/ }).waitFor();
     await expect.poll(() => card(page, 'Bash').count()).toBe(0);
     writeFileSync(file('go'), '');
     await page.getByText('It has run.', { exact: true }).waitFor();
-    const line = said.getByRole('button', { name: /^Ran echo from the command/ });
+    const line = conversation.getByRole('button', { name: /^Ran echo from the command/ });
     expect(await line.getAttribute('aria-expanded')).toBe('false');
     await line.click();
     await page.getByRole('group', { name: 'Code in sh' }).getByText('until [ -e').waitFor();
@@ -164,11 +164,11 @@ test(
     const options = part?.kind === 'toolCall' && 'options' in part.toolCall ? (part.toolCall.options ?? []) : [];
     const plain = options.map(({ label }) => label.replaceAll('`', ''));
     expect(plain.length).toBeGreaterThanOrEqual(4);
-    const shown = (await card(page, 'Bash').getByRole('button').allTextContents()).map((text) => text.trim());
+    const displayed = (await card(page, 'Bash').getByRole('button').allTextContents()).map((text) => text.trim());
     // The tooltip explains the option with a message.
     for (const label of plain.filter((label) => !/say/.test(label)))
-      expect(shown.some((text) => text.includes(label))).toBe(true);
-    expect(shown.some((text) => text.startsWith('Deny with a message…'))).toBe(true);
+      expect(displayed.some((text) => text.includes(label))).toBe(true);
+    expect(displayed.some((text) => text.startsWith('Deny with a message…'))).toBe(true);
 
     // An approval for the session covers the second call.
     await card(page, 'Bash')

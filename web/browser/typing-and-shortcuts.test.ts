@@ -13,7 +13,7 @@ import type { OpenedSession, SecondClient } from './support/second-client.ts';
 
 const browserTest = sharedHarness((harness) => harness.connectClient());
 
-const WORDS = ['yes please', 'hello everyone', 'n', 'Yes!'] as const;
+const TYPED_SAMPLES = ['yes please', 'hello everyone', 'n', 'Yes!'] as const;
 
 /** Calls that run in parallel, so that two confirmations are pending. */
 function readCalls(...names: readonly string[]): readonly string[] {
@@ -81,7 +81,7 @@ async function typeAll(
     await field(page).fill('');
     await waitForDraft(chat, '');
   };
-  for (const words of WORDS) {
+  for (const words of TYPED_SAMPLES) {
     await focus();
     await page.keyboard.type(words);
     expect(await field(page).inputValue()).toBe(words);
@@ -240,7 +240,7 @@ test(
     await typeAll(page, client, opened, () => blur(page));
     await typeAll(page, client, opened, () => sessionsPane(page).getByRole('link').nth(1).focus());
     await field(page).focus();
-    for (const words of WORDS) {
+    for (const words of TYPED_SAMPLES) {
       await page.keyboard.type(words);
       await waitForDraft(opened.chat, words);
       await field(page).fill('');
@@ -298,12 +298,12 @@ test(
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
     await page.keyboard.press('Control+/');
-    const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
-    await sheet.waitFor();
-    expect(await sheet.getByRole('heading', { level: 3 }).allTextContents()).toEqual(
+    const dialog = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+    await dialog.waitFor();
+    expect(await dialog.getByRole('heading', { level: 3 }).allTextContents()).toEqual(
       SCOPE_HEADINGS.map(([, title]) => title),
     );
-    const listed = await sheet.locator('dt').allTextContents();
+    const listed = await dialog.locator('dt').allTextContents();
     expect(listed).toEqual(SCOPE_HEADINGS.flatMap(([scope]) => shortcutsInScope(scope).map(({ label }) => label)));
     expect(listed.length).toBe(Object.keys(SHORTCUTS).length);
     expect(await findViolations(page)).toEqual([]);
@@ -315,7 +315,7 @@ test(
   browserTest(async (harness) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
-    for (const words of WORDS) await page.keyboard.type(words);
+    for (const words of TYPED_SAMPLES) await page.keyboard.type(words);
     await page.keyboard.press('Escape');
     expect(new URL(page.url()).pathname).toBe('/');
     await page.keyboard.press('Control+Shift+O');

@@ -71,9 +71,9 @@ test(
     harness.guard.expect(...CONNECTION_ERRORS);
     const { uri } = await (await harness.connectClient()).createAnsweredSession('before');
     const page = await harness.openPage(sessionPath(uri));
-    const asked: string[] = [];
+    const dialogShown: string[] = [];
     page.on('dialog', (dialog) => {
-      asked.push(dialog.type());
+      dialogShown.push(dialog.type());
       void dialog.accept();
     });
     const field = page.getByRole('textbox', { name: 'Message' });
@@ -82,7 +82,7 @@ test(
     await page.keyboard.type('the host has this');
     await page.reload();
     await expect.poll(() => field.inputValue()).toBe('the host has this');
-    expect(asked).toEqual([]);
+    expect(dialogShown).toEqual([]);
 
     await harness.host.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: 'Reconnecting…' }).first().waitFor();
@@ -91,7 +91,7 @@ test(
     const closed = page.waitForEvent('close');
     await page.close({ runBeforeUnload: true });
     await closed;
-    expect(asked).toEqual(['beforeunload']);
+    expect(dialogShown).toEqual(['beforeunload']);
   }),
 );
 
@@ -119,7 +119,7 @@ test(
     const field = card.getByRole('textbox', { name: 'What should the agent do instead?' });
     expect(await field.inputValue()).toBe('');
     expect(await page.evaluate(() => 'sameDocument' in window), 'the page was not loaded anew').toBe(true);
-    const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
-    expect(kept).not.toContain('secret');
+    const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
+    expect(stored).not.toContain('secret');
   }),
 );

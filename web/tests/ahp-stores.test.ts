@@ -36,9 +36,9 @@ function summary(name: string, modifiedAt: string, more: Partial<SessionSummary>
 }
 
 async function page(connection: ServerConnection, items: SessionSummary[], nextCursor?: string) {
-  const wish = await connection.expect('listSessions');
-  connection.answer(wish, { items, ...(nextCursor && { nextCursor }) });
-  return wish;
+  const dispatched = await connection.expect('listSessions');
+  connection.answer(dispatched, { items, ...(nextCursor && { nextCursor }) });
+  return dispatched;
 }
 
 const names = (sessions: SessionListStore) => sessions.view.value.items.map(({ title }) => title);
@@ -55,13 +55,13 @@ test('changes are batched once per frame, and the last one is never lost', () =>
     computed += 1;
     return count;
   });
-  const told: number[] = [];
-  value.subscribe((now) => told.push(now));
+  const notified: number[] = [];
+  value.subscribe((now) => notified.push(now));
   for (count = 1; count < 200; count++) value.invalidate();
   value.invalidate();
-  expect(told).toEqual([0]);
+  expect(notified).toEqual([0]);
   expect(world.drawFrame()).toBe(true);
-  expect(told).toEqual([0, 200]);
+  expect(notified).toEqual([0, 200]);
   expect(computed).toBe(2);
   expect(world.drawFrame()).toBe(false);
 });
@@ -77,15 +77,15 @@ test('a listener that throws does not affect the others', async () => {
   const others = process.listeners('uncaughtException').slice(0, -1);
   // The test runner would report it as its own failure.
   for (const other of others) process.removeListener('uncaughtException', other);
-  const told: number[] = [];
+  const notified: number[] = [];
   value.subscribe((seen) => {
     if (seen === 1) throw new Error('a broken view');
   });
-  value.subscribe((seen) => told.push(seen));
+  value.subscribe((seen) => notified.push(seen));
   now = 1;
   value.invalidate();
   world.drawFrame();
-  expect(told).toEqual([0, 1]);
+  expect(notified).toEqual([0, 1]);
   expect(await uncaught).toEqual(new Error('a broken view'));
   for (const other of others) process.on('uncaughtException', other);
 });
@@ -113,11 +113,11 @@ test('notifications during a page load win over the page', async () => {
   const { client, connection } = await connectHost();
   const sessions = new SessionListStore(client);
   sessions.refresh();
-  const wish = await connection.expect('listSessions');
+  const dispatched = await connection.expect('listSessions');
   connection.notify('root/sessionRemoved', { session: 'p:/gone' });
   connection.notify('root/sessionAdded', { summary: summary('new', '2026-05') });
   connection.notify('root/sessionSummaryChanged', { session: 'p:/new', changes: { status: 8 } });
-  connection.answer(wish, {
+  connection.answer(dispatched, {
     items: [summary('gone', '2026-01'), summary('new', '2026-05', { activity: 'from the page' })],
   });
   await until(sessions.view, ({ loading }) => !loading);
@@ -188,8 +188,11 @@ function turn(id: string) {
 test('a chat opens with its last turns and loads older ones once', async () => {
   const { client, connection } = await connectHost();
   const chat = new Chat(client, 'ahp-chat:/c', 2);
-  const wish = await connection.answerSubscribe({ ...CHAT, turns: [turn('3'), turn('4')], turnsNextCursor: 'x' }, 10);
-  expect(wish.params.view).toEqual({ turns: 2 });
+  const dispatched = await connection.answerSubscribe(
+    { ...CHAT, turns: [turn('3'), turn('4')], turnsNextCursor: 'x' },
+    10,
+  );
+  expect(dispatched.params.view).toEqual({ turns: 2 });
   await until(chat.view, ({ status }) => status === 'live');
   const loading = [chat.loadOlder(), chat.loadOlder()];
   const fetch = await connection.expect('fetchTurns');
@@ -217,9 +220,9 @@ test('hundreds of deltas between two frames are one change for subscribers', asy
   const before = await until(chat.view, ({ status }) => status === 'live');
   await settled();
   world.drawsFrames = false;
-  let told = 0;
+  let notified = 0;
   const stopListening = chat.view.subscribe(() => {
-    told += 1;
+    notified += 1;
   });
   for (let at = 1; at <= 400; at++) {
     connection.sendAction('ahp-chat:/c', 10 + at, { type: 'chat/delta', turnId: 't', partId: 'm', content: `${at} ` });
@@ -228,7 +231,7 @@ test('hundreds of deltas between two frames are one change for subscribers', asy
   connection.answer(await connection.expect('ping'), null);
   await ping;
   world.drawFrame();
-  expect(told).toBe(2);
+  expect(notified).toBe(2);
   const { state } = chat.view.value;
   const text = state?.activeTurn?.responseParts[0];
   expect(text?.kind === 'markdown' && text.content.split(' ').length).toBe(401);

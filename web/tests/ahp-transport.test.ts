@@ -203,9 +203,9 @@ describe('keepalive', () => {
   test('any message from the host resets the timer', async () => {
     const connection = await connectClient();
     environment.advance(10_000);
-    const heard = new Promise((resolve) => client.on('root/progress', resolve));
+    const received = new Promise((resolve) => client.on('root/progress', resolve));
     connection.notify('root/progress', { progressToken: 'p', progress: 1 });
-    await heard;
+    await received;
     environment.advance(10_000);
     await settled();
     const request = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
@@ -263,14 +263,18 @@ describe('reconnecting', () => {
     await until(session.view, ({ state }) => state?.title === 'six');
     const next = await reconnectedAs(connection);
     expect(session.view.value.status).toBe('disconnected');
-    const wish = await next.expect('reconnect');
-    expect(wish.params).toMatchObject({ clientId: 'c', lastSeenServerSeq: 6, subscriptions: ['ahp-root://', URI] });
+    const dispatched = await next.expect('reconnect');
+    expect(dispatched.params).toMatchObject({
+      clientId: 'c',
+      lastSeenServerSeq: 6,
+      subscriptions: ['ahp-root://', URI],
+    });
     const directory = { type: 'session/workingDirectorySet', directory: 'a' } as const;
     const actions = [
       { channel: URI, serverSeq: 6, action: { type: 'session/titleChanged', title: 'again' } },
       { channel: URI, serverSeq: 7, action: directory },
     ];
-    next.answer(wish, { type: 'replay', actions, missing: [] });
+    next.answer(dispatched, { type: 'replay', actions, missing: [] });
     await phase('ready');
     expect(session.view.value).toMatchObject({ status: 'live', state: { title: 'six', workingDirectories: ['a'] } });
   });
@@ -282,10 +286,10 @@ describe('reconnecting', () => {
     await connection.answerSubscribe(SESSION, 5);
     await until(gone.view, ({ status }) => status === 'live');
     const next = await reconnectedAs(connection);
-    const wish = await next.expect('reconnect');
+    const dispatched = await next.expect('reconnect');
     const root = { resource: 'ahp-root://', state: { agents: [] }, fromSeq: 90 };
     const snapshots = [root, { resource: URI, state: { ...SESSION, title: 'new' }, fromSeq: 90 }];
-    next.answer(wish, { type: 'snapshot', snapshots });
+    next.answer(dispatched, { type: 'snapshot', snapshots });
     await phase('ready');
     expect(kept.view.value).toMatchObject({ status: 'live', state: { title: 'new' } });
     expect(gone.view.value).toMatchObject({ status: 'gone', error: expect.any(ChannelGoneError) });
@@ -346,8 +350,8 @@ test('a rejected action is rolled back and reports the reason', async () => {
   const session = client.open('session', URI);
   await connection.answerSubscribe(SESSION, 5);
   await until(session.view, ({ status }) => status === 'live');
-  const told: string[] = [];
-  client.onRejected((error) => told.push(error.message));
+  const reported: string[] = [];
+  client.onRejected((error) => reported.push(error.message));
   const action = { type: 'session/titleChanged', title: '' } as const;
   const answer = session.dispatch(action);
   expect(session.view.value.state?.title).toBe('');
@@ -356,7 +360,7 @@ test('a rejected action is rolled back and reports the reason', async () => {
     rejectionReason: 'A title has a letter.',
   });
   await expect(answer).rejects.toEqual(new RejectedError(URI, action, 'A title has a letter.'));
-  expect(told).toEqual(['A title has a letter.']);
+  expect(reported).toEqual(['A title has a letter.']);
   expect(session.view.value).toMatchObject({ pending: 0, state: { title: 'old' } });
 });
 

@@ -13,11 +13,11 @@ const settled = () => new Promise((resolve) => setTimeout(resolve));
 
 test('a saved draft follows the host and the changes of other clients', async () => {
   const drafts = new AnswerDrafts();
-  const told: unknown[] = [];
-  drafts.set(question, { ...EMPTY_ENTRY, text: 'mine' }, async (answer) => told.push(answer) > 0);
+  const saved: unknown[] = [];
+  drafts.set(question, { ...EMPTY_ENTRY, text: 'mine' }, async (answer) => saved.push(answer) > 0);
   expect(drafts.entry({ ...request, answers: { q: theirs } }, question).text).toBe('mine');
   await settled();
-  expect(told).toEqual([{ state: 'draft', value: { kind: 'text', value: 'mine' } }]);
+  expect(saved).toEqual([{ state: 'draft', value: { kind: 'text', value: 'mine' } }]);
   expect(drafts.entry({ ...request, answers: { q: theirs } }, question).text).toBe('theirs');
   expect(drafts.unsavedText).toBe('');
 });

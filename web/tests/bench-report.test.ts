@@ -23,7 +23,7 @@ test('a percentile is one of the values', () => {
 
 test('the table aligns results with their targets', () => {
   const rows = [
-    { what: 'opened', unit: 'ms', hostler: 30, beside: ['1 turn', 20] as const },
+    { what: 'opened', unit: 'ms', hostler: 30, baseline: ['1 turn', 20] as const },
     { what: 'size', unit: 'kB', hostler: 60, target: 250 },
   ];
   expect(formatTable(rows)).toBe(

@@ -9,49 +9,49 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function stage() {
+function stubBrowser() {
   vi.useFakeTimers();
-  const pictures = new Map<number, () => void>();
+  const frames = new Map<number, () => void>();
   let next = 1;
   vi.stubGlobal('requestAnimationFrame', (run: () => void) => {
-    pictures.set(next, run);
+    frames.set(next, run);
     return next++;
   });
-  vi.stubGlobal('cancelAnimationFrame', (id: number) => pictures.delete(id));
+  vi.stubGlobal('cancelAnimationFrame', (id: number) => frames.delete(id));
   const window = new EventTarget();
   const document = Object.assign(new EventTarget(), { visibilityState: 'visible' });
   vi.stubGlobal('window', window);
   vi.stubGlobal('document', document);
-  return { pictures, window, document };
+  return { pictures: frames, window, document };
 }
 
 test('a frame callback runs once with the animation frame', () => {
-  const { pictures } = stage();
+  const { pictures: frames } = stubBrowser();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++);
-  for (const run of [...pictures.values()]) run();
+  for (const run of [...frames.values()]) run();
   vi.advanceTimersByTime(1_000);
-  expect([count, pictures.size]).toEqual([1, 0]);
+  expect([count, frames.size]).toEqual([1, 0]);
 });
 
 test('a hidden page runs frame callbacks once by timer', () => {
-  const { pictures } = stage();
+  const { pictures: frames } = stubBrowser();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++);
   vi.advanceTimersByTime(1_000);
-  expect([count, pictures.size]).toEqual([1, 0]);
+  expect([count, frames.size]).toEqual([1, 0]);
 });
 
 test('a cancelled frame callback does not run', () => {
-  const { pictures } = stage();
+  const { pictures: frames } = stubBrowser();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++)();
   vi.advanceTimersByTime(1_000);
-  expect([count, pictures.size]).toEqual([0, 0]);
+  expect([count, frames.size]).toEqual([0, 0]);
 });
 
 test('the page wakes on visibility, pageshow and online', () => {
-  const { window, document } = stage();
+  const { window, document } = stubBrowser();
   let count = 0;
   const stop = browserEnvironment().onWake(() => count++);
   window.dispatchEvent(new Event('online'));

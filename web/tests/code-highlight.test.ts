@@ -19,7 +19,7 @@ test('adjacent tokens of one kind are merged', () => {
 });
 
 test('languages named after a fence are recognized', () => {
-  const said = [
+  const info = [
     'ts',
     'tsx',
     'js',
@@ -43,7 +43,7 @@ test('languages named after a fence are recognized', () => {
     'go',
     'rb',
   ];
-  expect(said.filter((name) => highlight('', name) === undefined)).toEqual([]);
+  expect(info.filter((name) => highlight('', name) === undefined)).toEqual([]);
   expect(highlight('x', 'klingon')).toBeUndefined();
 });
 

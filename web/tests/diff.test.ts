@@ -25,7 +25,7 @@ function compared(before: string | undefined, after: string | undefined): FileDi
   return result;
 }
 
-function shown(lines: readonly DiffLine[]): string[] {
+function rendered(lines: readonly DiffLine[]): string[] {
   return lines.map(({ kind, text: words }) => `${{ same: ' ', added: '+', removed: '-' }[kind]}${words}`);
 }
 
@@ -90,27 +90,27 @@ describe('a line diff', () => {
 
   test('renders the expected rows', () => {
     const result = compared('one\ntwo\nthree\n', 'one\n2\nthree\nfour\n');
-    expect(shown(result.lines)).toEqual([' one', '-two', '+2', ' three', '+four']);
+    expect(rendered(result.lines)).toEqual([' one', '-two', '+2', ' three', '+four']);
   });
 
   test('handles new and deleted files', () => {
-    expect(shown(compared(undefined, 'a\nb\n').lines)).toEqual(['+a', '+b']);
-    expect(shown(compared('a\nb', undefined).lines)).toEqual(['-a', '-b']);
+    expect(rendered(compared(undefined, 'a\nb\n').lines)).toEqual(['+a', '+b']);
+    expect(rendered(compared('a\nb', undefined).lines)).toEqual(['-a', '-b']);
     expect(compared(undefined, undefined).lines).toEqual([]);
   });
 
   test('reports a changed final newline', () => {
     const result = compared('a\nb', 'a\nb\n');
     expect(result.missingFinalNewline).toBe('before');
-    expect(shown(result.lines)).toEqual([' a', '-b', '+b']);
+    expect(rendered(result.lines)).toEqual([' a', '-b', '+b']);
   });
 
   test('rejects texts beyond the line limit', () => {
     const long = (word: string) => Array.from({ length: 20_000 }, (_, at) => `${word} ${at}`).join('\n');
     expect(diffFiles('\n'.repeat(MAX_DIFF_LINES), '\n')).toBeUndefined();
-    const began = performance.now();
+    const startedAt = performance.now();
     expect(compared(long('before'), long('after'))).toMatchObject({ added: 20_000, removed: 20_000 });
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 });
 

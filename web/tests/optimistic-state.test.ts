@@ -20,14 +20,14 @@ const action: fc.Arbitrary<Action> = fc.oneof(
 );
 
 type Step =
-  | { step: 'wish' | 'happen'; action: Action }
+  | { step: 'dispatch' | 'happen'; action: Action }
   | { step: 'read' | 'deliver'; times: number }
   | { step: 'cut'; replays: boolean; forgets: boolean }
   | { step: 'return' }
   | { step: 'rejects'; rejects: boolean };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 5, arbitrary: fc.record({ step: fc.constant('wish' as const), action }) },
+  { weight: 5, arbitrary: fc.record({ step: fc.constant('dispatch' as const), action }) },
   { weight: 3, arbitrary: fc.record({ step: fc.constant('happen' as const), action }) },
   {
     weight: 8,
@@ -53,9 +53,9 @@ class Simulation {
   readonly outcomes = new Map<number, 'taken' | 'rejected' | 'lost' | 'waits'>();
   #dispatched = 0;
 
-  async play(next: Step): Promise<void> {
+  async run(next: Step): Promise<void> {
     switch (next.step) {
-      case 'wish':
+      case 'dispatch':
         this.#dispatch(next.action);
         break;
       case 'happen':
@@ -96,11 +96,11 @@ class Simulation {
     }
   }
 
-  #dispatch(wished: Action): void {
+  #dispatch(action: Action): void {
     this.#dispatched += 1;
     const number = this.#dispatched;
     this.outcomes.set(number, 'waits');
-    this.session.dispatch(wished).then(
+    this.session.dispatch(action).then(
       () => this.outcomes.set(number, 'taken'),
       (error) => {
         // A stopped client rejects pending actions; a settled simulation has none.
@@ -115,11 +115,11 @@ class Simulation {
 const read: Step = { step: 'read', times: 1 };
 const deliver: Step = { step: 'deliver', times: 1 };
 const live: Step[] = [read, deliver, read, read, deliver];
-const wish: Step = { step: 'wish', action: { type: 'session/workingDirectorySet', directory: 'a' } };
+const dispatch: Step = { step: 'dispatch', action: { type: 'session/workingDirectorySet', directory: 'a' } };
 const forgotten: Step[] = [{ step: 'cut', replays: false, forgets: true }, { step: 'return' }, read, deliver, read];
 const examples: [Step[]][] = [
-  [[...live, wish, read, ...forgotten, { step: 'cut', replays: false, forgets: false }]],
-  [[...live, wish, read, ...forgotten, deliver, { step: 'cut', replays: true, forgets: false }]],
+  [[...live, dispatch, read, ...forgotten, { step: 'cut', replays: false, forgets: false }]],
+  [[...live, dispatch, read, ...forgotten, deliver, { step: 'cut', replays: true, forgets: false }]],
 ];
 
 test('despite lost messages the client converges with the host and every action applies once', async () => {
@@ -128,7 +128,7 @@ test('despite lost messages the client converges with the host and every action 
       const life = new Simulation();
       life.client.start();
       await settled();
-      for (const next of steps) await life.play(next);
+      for (const next of steps) await life.run(next);
       await life.settle();
       const { state, pending, status } = life.session.view.value;
       expect({ status, pending, state }).toEqual({ status: 'live', pending: 0, state: life.host.state });
@@ -151,15 +151,15 @@ test('the optimistic state is the confirmed state with all pending actions appli
     fc.asyncProperty(
       fc.array(action, { maxLength: 8, size: 'max' }),
       fc.array(action, { maxLength: 8, size: 'max' }),
-      async (wishes, events) => {
+      async (actions, events) => {
         const life = new Simulation();
         life.client.start();
         await life.settle();
-        for (const wish of wishes) await life.play({ step: 'wish', action: wish });
-        for (const event of events) await life.play({ step: 'happen', action: event });
+        for (const dispatch of actions) await life.run({ step: 'dispatch', action: dispatch });
+        for (const event of events) await life.run({ step: 'happen', action: event });
         // The host has read no action; the client has received all events.
-        await life.play({ step: 'deliver', times: events.length });
-        expect(life.session.view.value.state).toEqual(wishes.reduce(reduceSession, life.host.state));
+        await life.run({ step: 'deliver', times: events.length });
+        expect(life.session.view.value.state).toEqual(actions.reduce(reduceSession, life.host.state));
         life.client.stop();
       },
     ),

@@ -59,9 +59,9 @@ test('a late response is ignored', async () => {
   search.search('hay');
   const old = await connection.expect('hostler/search');
   search.search('oats');
-  const wish = await connection.expect('hostler/search');
+  const request = await connection.expect('hostler/search');
   connection.answer(old, { items: [searchResult('old')], pending: 0 });
-  connection.answer(wish, { items: [searchResult('new')], pending: 0 });
+  connection.answer(request, { items: [searchResult('new')], pending: 0 });
   await vi.waitFor(() => expect(search.answeredQuery).toBe('oats'));
   expect(names(search)).toEqual(['new']);
   expect(search.isLoading).toBe(false);
@@ -70,9 +70,9 @@ test('a late response is ignored', async () => {
 test('partial failures are reported, and external sessions are searched on request', async () => {
   const { search, connection } = await startSearch();
   search.search('hay', true);
-  const wish = await connection.expect('hostler/search');
-  expect(wish.params).toMatchObject({ query: 'hay', all: true });
-  connection.answer(wish, { items: [searchResult('a')], pending: 0, trouble: 'The disk is on fire.' });
+  const request = await connection.expect('hostler/search');
+  expect(request.params).toMatchObject({ query: 'hay', all: true });
+  connection.answer(request, { items: [searchResult('a')], pending: 0, trouble: 'The disk is on fire.' });
   await vi.waitFor(() => expect(search.partialFailure).toBe('The disk is on fire.'));
   expect(names(search)).toEqual(['a']);
   search.search('oats');

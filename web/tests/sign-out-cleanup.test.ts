@@ -45,15 +45,15 @@ test('signing out clears card text and answer drafts without sending them', asyn
   setUnsentText(fieldKey('card', 'denial'), 'not my production database');
   setUnsentText(fieldKey('card', 'input'), 'rm -rf /secret');
   setExpanded('card', true);
-  const tell = vi.fn(async () => true);
-  requestDrafts(request).set(question, { text: 'Ada', selectedIds: [], isSkipped: false }, tell, 350);
+  const saveDraft = vi.fn(async () => true);
+  requestDrafts(request).set(question, { text: 'Ada', selectedIds: [], isSkipped: false }, saveDraft, 350);
   expect(requestDrafts(request).unsavedText).toBe('Ada');
 
   clearTextInMemory();
   await vi.advanceTimersByTimeAsync(1_000);
   expect([unsentText.size, expandedCalls.size]).toEqual([0, 0]);
   expect(requestDrafts(request).unsavedText).toBe('');
-  expect(tell).not.toHaveBeenCalled();
+  expect(saveDraft).not.toHaveBeenCalled();
   vi.useRealTimers();
 });
 

@@ -6,11 +6,11 @@ import { TabVisibility } from '../src/app/tab-visibility.ts';
 const open: TabVisibility[] = [];
 
 /** A tab that shows a session, or none. */
-function tab(name: string, shown: { session?: string } = {}) {
+function tab(name: string, visibleSession: { session?: string } = {}) {
   const heard: string[] = [];
   const wake: (() => void)[] = [];
   const sightings = new TabVisibility(
-    (session) => session === shown.session,
+    (session) => session === visibleSession.session,
     (session) => {
       heard.push(session);
       for (const run of wake.splice(0)) run();

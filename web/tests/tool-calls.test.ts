@@ -42,12 +42,12 @@ test('pending requests are listed with their card, from any chat', () => {
   const message = { text: '', origin: { kind: 'user' } } as const;
   const activeTurn = { id: 't', startedAt: '', message, responseParts: [{ kind: 'inputRequest', request } as const] };
   const state: ChatState = { resource: 'here', title: '', status: 24, modifiedAt: '', turns: [], activeTurn };
-  const shown = pendingRequestRows(entries, 'here', state).map(({ cardId, isInThisChat, isSessionRequest }) => [
+  const displayed = pendingRequestRows(entries, 'here', state).map(({ cardId, isInThisChat, isSessionRequest }) => [
     cardId,
     isInThisChat,
     isSessionRequest,
   ]);
-  expect(shown).toEqual([
+  expect(displayed).toEqual([
     ['call-c@there', false, false],
     ['request-r@here', true, false],
     ['request-late@here', true, true],

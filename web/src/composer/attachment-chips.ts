@@ -107,11 +107,11 @@ export function removeUnmentioned(chips: readonly AttachmentChip[], text: string
 /** Applies the host's plan to the chips of the request. */
 export function applyPlan(
   chips: readonly AttachmentChip[],
-  asked: readonly string[],
+  plannedIds: readonly string[],
   plan: AttachmentPlan,
 ): readonly AttachmentChip[] {
   return chips.map((chip) => {
-    const file = plan.files[asked.indexOf(chip.id)];
+    const file = plan.files[plannedIds.indexOf(chip.id)];
     return file ? { ...chip, plan: file } : chip;
   });
 }
@@ -169,6 +169,6 @@ export function chipDetails({ attachment, size, plan, problem }: AttachmentChip)
   if (attachment?.type === 'resource' && attachment.uri.startsWith('file:')) return strings.attachments.inWorkspace;
   if (attachment?.type === 'chat') return strings.attachments.otherChat;
   const pages = plan?.pages === undefined ? [] : [strings.attachments.pages(plan.pages)];
-  const extent = plan?.width && plan.height ? [`${plan.width} × ${plan.height}`] : [];
-  return [...(size === undefined ? [] : [formatBytes(size)]), ...pages, ...extent].join(' · ');
+  const dimensions = plan?.width && plan.height ? [`${plan.width} × ${plan.height}`] : [];
+  return [...(size === undefined ? [] : [formatBytes(size)]), ...pages, ...dimensions].join(' · ');
 }

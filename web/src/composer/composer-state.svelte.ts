@@ -255,9 +255,9 @@ export class ComposerState {
     this.text = content.text;
     // Local-only chips are unknown to other clients, so a remote draft cannot remove them.
     const own = this.chips.filter((chip) => !this.#syncedChips.includes(chip));
-    const shown = chips.reconcileChips(this.#syncedChips, content.attachments, newId);
-    revokePreviews(this.#syncedChips.filter((chip) => !shown.includes(chip)));
-    this.chips = [...shown, ...own];
+    const remoteChips = chips.reconcileChips(this.#syncedChips, content.attachments, newId);
+    revokePreviews(this.#syncedChips.filter((chip) => !remoteChips.includes(chip)));
+    this.chips = [...remoteChips, ...own];
     this.#requestPlan();
   }
 

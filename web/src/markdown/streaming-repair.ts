@@ -27,8 +27,8 @@ function lastParagraph(lines: readonly string[]): string {
 }
 
 /** The marks that close an open code span or bold text. */
-function closingMarks(words: string): string {
-  const open = words.replace(/(`+)[^`]+\1(?!`)/g, '');
+function closingMarks(text: string): string {
+  const open = text.replace(/(`+)[^`]+\1(?!`)/g, '');
   const tick = open.indexOf('`');
   if (tick >= 0) return /^`[^`\s]/.test(open.slice(tick)) ? '`' : '';
   const stars = open.match(/\*\*/g)?.length ?? 0;

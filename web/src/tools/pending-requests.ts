@@ -38,13 +38,13 @@ export function pendingRequestRows(
         const icon = isPlanRequest(request) ? 'plan' : isTrustRequest(request) ? 'shield' : 'question';
         const isDetached = isInThisChat && state !== undefined && !cards.has(request.id);
         const question = request.questions?.[0]?.message ?? request.message ?? strings.requests.question;
-        const sentence = isPlanRequest(request) ? strings.requests.plan : question;
+        const title = isPlanRequest(request) ? strings.requests.plan : question;
         return [
           {
             ...base,
             cardId: cardElementId(entry.chat, 'request', request.id),
             icon,
-            title: sentence,
+            title,
             isSessionRequest: isDetached,
           },
         ];
@@ -52,9 +52,9 @@ export function pendingRequestRows(
       case 'toolConfirmation':
       case 'toolAuthentication': {
         const { toolCall } = entry;
-        const sentence = toolCallTitle(toolCall);
+        const title = toolCallTitle(toolCall);
         const place = cardElementId(entry.chat, 'call', toolCall.toolCallId);
-        return [{ ...base, cardId: place, icon: toolCallIcon(toolCall), title: sentence, isSessionRequest: false }];
+        return [{ ...base, cardId: place, icon: toolCallIcon(toolCall), title, isSessionRequest: false }];
       }
       default:
         return [];

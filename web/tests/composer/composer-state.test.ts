@@ -46,8 +46,8 @@ class FakeChat {
   readonly composer: ComposerState;
   plans = 0;
 
-  constructor(state: Partial<ChatState> = {}, shelf = new FakeStorage()) {
-    this.storage = shelf;
+  constructor(state: Partial<ChatState> = {}, storage = new FakeStorage()) {
+    this.storage = storage;
     const chat: ChatState = { resource: URI, title: '', status: 1, modifiedAt: '', turns: [], ...state };
     this.view = { value: { state: chat, status: 'live', pending: 0 }, subscribe: () => () => undefined };
     const client = {
@@ -56,7 +56,12 @@ class FakeChat {
         return { ok: false, files: [{ label: 'a.txt', decision: 'refuse', sentence: 'it is too large' }] };
       },
     };
-    this.composer = new ComposerState(this, client as unknown as Client, (reason) => this.reported.push(reason), shelf);
+    this.composer = new ComposerState(
+      this,
+      client as unknown as Client,
+      (reason) => this.reported.push(reason),
+      storage,
+    );
   }
 
   #record(method: string, message: UserMessage | undefined): Promise<Envelope> {
@@ -88,10 +93,10 @@ class FakeChat {
 
   /** The only recorded call, which is removed. */
   takeOnlyCall(method: string): ChatCall {
-    expect(this.calls.map((wish) => wish.method)).toEqual([method]);
-    const [wish] = this.calls.splice(0);
-    if (!wish) throw new Error('no wish');
-    return wish;
+    expect(this.calls.map((call) => call.method)).toEqual([method]);
+    const [call] = this.calls.splice(0);
+    if (!call) throw new Error('no recorded call');
+    return call;
   }
 }
 
@@ -158,7 +163,7 @@ test('sending a message empties the field and the draft', async () => {
     ['draft', undefined],
   ]);
   expect([...chat.storage.all.values()][0]).toContain('hello');
-  for (const wish of chat.calls) await wish.resolve();
+  for (const call of chat.calls) await call.resolve();
   expect([chat.storage.all.size, chat.composer.text]).toEqual([0, '']);
 });
 
@@ -167,9 +172,9 @@ test('a rejected message returns to the field with the reason, above newer text'
   chat.receive();
   chat.composer.setText('hello');
   void chat.composer.send('queue');
-  const wish = chat.takeOnlyCall('queue');
+  const call = chat.takeOnlyCall('queue');
   chat.composer.setText('next');
-  await wish.reject(rejected('the queue is full'));
+  await call.reject(rejected('the queue is full'));
   expect(chat.composer.text).toBe('hello\n\nnext');
   expect(chat.composer.sendError).toBe('Not sent: the queue is full');
   chat.composer.setText('hello');
@@ -345,37 +350,37 @@ test('a tab warns before closing while it has unsaved text', async () => {
   void composing.send('send');
   await vi.advanceTimersByTimeAsync(0);
   expect(composing.hasUnsavedText()).toBe(true);
-  for (const wish of chat.calls.splice(0)) await wish.resolve();
+  for (const call of chat.calls.splice(0)) await call.resolve();
   expect(composing.hasUnsavedText()).toBe(false);
 });
 
 test('stored text warns before closing until the chat loads, and is removed with the chat', () => {
-  const shelf = new FakeStorage();
-  storeDraft(shelf, URI, { typed: { text: 'from before', attachments: [] } });
-  const { composer: composing } = new FakeChat({}, shelf);
+  const storage = new FakeStorage();
+  storeDraft(storage, URI, { typed: { text: 'from before', attachments: [] } });
+  const { composer: composing } = new FakeChat({}, storage);
   expect(composing.hasUnsavedText()).toBe(true);
   composing.discardStored();
-  expect(shelf.all.size).toBe(0);
+  expect(storage.all.size).toBe(0);
 });
 
 test('stored text of chats that are not open warns before closing', () => {
-  const shelf = new FakeStorage();
-  const storage = () => ({ length: shelf.all.size, key: (at: number) => [...shelf.all.keys()][at] ?? null });
-  expect(hasUnsavedText(storage)).toBe(false);
-  storeDraft(shelf, URI, { typed: { text: 'kept', attachments: [] } });
-  expect(hasUnsavedText(storage)).toBe(true);
+  const storage = new FakeStorage();
+  const getStorage = () => ({ length: storage.all.size, key: (at: number) => [...storage.all.keys()][at] ?? null });
+  expect(hasUnsavedText(getStorage)).toBe(false);
+  storeDraft(storage, URI, { typed: { text: 'kept', attachments: [] } });
+  expect(hasUnsavedText(getStorage)).toBe(true);
   // An open field decides itself whether it has unsaved text.
   let held = false;
   const unwatch = guardField({ chat: URI, flushAndCheck: () => held });
-  expect(hasUnsavedText(storage)).toBe(false);
+  expect(hasUnsavedText(getStorage)).toBe(false);
   held = true;
-  expect(hasUnsavedText(storage)).toBe(true);
+  expect(hasUnsavedText(getStorage)).toBe(true);
   unwatch();
 });
 
 test('preview URLs are revoked with their chips', async () => {
   const readers: { onload?: () => void }[] = [];
-  const pictures = new Set<string>();
+  const previews = new Set<string>();
   vi.stubGlobal(
     'FileReader',
     class {
@@ -385,10 +390,10 @@ test('preview URLs are revoked with their chips', async () => {
   );
   vi.spyOn(URL, 'createObjectURL').mockImplementation((file) => {
     const picture = `blob:${(file as File).name}`;
-    pictures.add(picture);
+    previews.add(picture);
     return picture;
   });
-  vi.spyOn(URL, 'revokeObjectURL').mockImplementation((picture) => void pictures.delete(picture));
+  vi.spyOn(URL, 'revokeObjectURL').mockImplementation((picture) => void previews.delete(picture));
   const file = (name: string) => new File(['A'], name, { type: 'image/png' });
   const read = async () => {
     readers.shift()?.onload?.();
@@ -406,18 +411,18 @@ test('preview URLs are revoked with their chips', async () => {
     type: 'chat/draftChanged',
     draft: { text: '', origin, attachments: [{ type: 'resource', label: 'a.png', uri: 'ahp-content:/1' }] },
   });
-  expect([...pictures]).toEqual(['blob:a.png']);
+  expect([...previews]).toEqual(['blob:a.png']);
   chat.receive({ draft: { text: 'theirs', origin } });
   await vi.advanceTimersByTimeAsync(60_000);
   expect(composing.text).toBe('theirs');
-  expect([...pictures]).toEqual([]);
+  expect([...previews]).toEqual([]);
 
   // The composer closes while files are read; the next file is not read.
   void composing.attachFiles([file('b.png'), file('c.png')]);
-  expect([...pictures]).toEqual(['blob:b.png']);
+  expect([...previews]).toEqual(['blob:b.png']);
   composing.close();
   await read();
-  expect([...pictures]).toEqual([]);
+  expect([...previews]).toEqual([]);
   vi.unstubAllGlobals();
   vi.restoreAllMocks();
 });

@@ -31,28 +31,28 @@ test('local text wins over a remote draft and is saved next', () => {
 });
 
 test('the echo of a save is ignored, even when it is late', () => {
-  const told = onSaving(onTyped(EMPTY_DRAFT, content('one'), 0));
-  const further = onTyped(told, content('one two'), 100);
+  const saved = onSaving(onTyped(EMPTY_DRAFT, content('one'), 0));
+  const further = onTyped(saved, content('one two'), 100);
   expect(onRemoteDraft(further, content('one'), 200)).toBe(further);
 });
 
 test('a remote draft waits while the user types, and is adopted later', () => {
-  const told = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
-  const during = onRemoteDraft(told, content('theirs'), TYPING_TIMEOUT_MS - 1);
+  const saved = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
+  const during = onRemoteDraft(saved, content('theirs'), TYPING_TIMEOUT_MS - 1);
   expect(during.local.text).toBe('mine');
   expect(adoptRemote(during, TYPING_TIMEOUT_MS - 1)).toBe(during);
   expect(adoptRemote(during, TYPING_TIMEOUT_MS).local.text).toBe('theirs');
 });
 
 test('continued typing keeps the local text', () => {
-  const told = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
-  const on = onTyped(onRemoteDraft(told, content('theirs'), 100), content('mine!'), 200);
+  const saved = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
+  const on = onTyped(onRemoteDraft(saved, content('theirs'), 100), content('mine!'), 200);
   expect(adoptRemote(on, 10 * TYPING_TIMEOUT_MS).local.text).toBe('mine!');
 });
 
 test('a message sent elsewhere clears the draft', () => {
-  const told = onSaving(onTyped(EMPTY_DRAFT, content('send me'), 0));
-  expect(onRemoteDraft(told, EMPTY_CONTENT, TYPING_TIMEOUT_MS).local).toEqual(EMPTY_CONTENT);
+  const saved = onSaving(onTyped(EMPTY_DRAFT, content('send me'), 0));
+  expect(onRemoteDraft(saved, EMPTY_CONTENT, TYPING_TIMEOUT_MS).local).toEqual(EMPTY_CONTENT);
 });
 
 test('a sent message clears the field, and its late echo does not restore it', () => {
@@ -62,24 +62,24 @@ test('a sent message clears the field, and its late echo does not restore it', (
 });
 
 test('typing back to the saved text leaves nothing to save', () => {
-  const told = onSaving(onTyped(EMPTY_DRAFT, content('ab'), 0));
-  const less = onTyped(told, content('a'), 1);
+  const saved = onSaving(onTyped(EMPTY_DRAFT, content('ab'), 0));
+  const less = onTyped(saved, content('a'), 1);
   expect([less.isUnsaved, onTyped(less, content('ab'), 2).isUnsaved]).toEqual([true, false]);
 });
 
 test('a failed save is repeated unless it changes nothing', () => {
-  const told = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
-  expect(onSaveFailed(told, EMPTY_CONTENT).isUnsaved).toBe(true);
-  expect(onSaveFailed(told, content('mine')).isUnsaved).toBe(false);
+  const saved = onSaving(onTyped(EMPTY_DRAFT, content('mine'), 0));
+  expect(onSaveFailed(saved, EMPTY_CONTENT).isUnsaved).toBe(true);
+  expect(onSaveFailed(saved, content('mine')).isUnsaved).toBe(false);
 });
 
 test('stored attachments are not uploaded again', () => {
-  const told = onSaving(onTyped(EMPTY_DRAFT, content('look', embedded), 0));
-  const now = onStored(told, content('look', named), content('look', named));
+  const saved = onSaving(onTyped(EMPTY_DRAFT, content('look', embedded), 0));
+  const now = onStored(saved, content('look', named), content('look', named));
   expect(now.isUnsaved).toBe(false);
   expect(onRemoteDraft(now, content('look', { ...named, _meta: { hostler: {} } }), 10 * TYPING_TIMEOUT_MS)).toBe(now);
   const further = onStored(
-    onTyped(told, content('look!', embedded), 1),
+    onTyped(saved, content('look!', embedded), 1),
     content('look!', named),
     content('look', named),
   );

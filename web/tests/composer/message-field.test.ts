@@ -77,13 +77,13 @@ test.each<[string, Partial<ComposerKeyContext>, ReturnType<typeof resolveKey>]>(
 test('the shortcuts dialog matches the keys of the message field', () => {
   const now = { ...idle, isRunning: true, canBrowseHistory: true };
   const after: Record<string, Partial<ComposerKeyContext>> = { stop: { lastEscapeAt: now.now - 1 } };
-  const meant = shortcutsInScope('composer').map(({ keys }) => {
+  const resolved = shortcutsInScope('composer').map(({ keys }) => {
     const id =
       Object.entries(SHORTCUTS).find(([, known]) => known.scope === 'composer' && known.keys === keys)?.[0] ?? '';
     const last = String(keys).split(' ').at(-1)?.replace('Mod', 'Ctrl') ?? '';
     return [id, resolveKey(key(last), { ...now, ...after[id] })];
   });
-  expect(meant).toEqual([
+  expect(resolved).toEqual([
     ['send', 'send'],
     ['steer', 'steer'],
     ['newLine', undefined],
@@ -184,15 +184,15 @@ test('the history lists own messages, newest first', () => {
 
 test('history browsing starts and ends with an empty field', () => {
   const history = new MessageHistory();
-  const said = ['two', 'one'];
+  const sentTexts = ['two', 'one'];
   expect(history.canBrowse('typed')).toBe(false);
-  expect(history.older('', said)).toBe('two');
-  expect(history.older('two', said)).toBe('one');
-  expect(history.older('one', said)).toBeUndefined();
-  expect(history.newer('one', said)).toBe('two');
-  expect(history.newer('two', said)).toBe('');
-  expect(history.newer('', said)).toBeUndefined();
-  expect(history.older('two, changed', said)).toBeUndefined();
+  expect(history.older('', sentTexts)).toBe('two');
+  expect(history.older('two', sentTexts)).toBe('one');
+  expect(history.older('one', sentTexts)).toBeUndefined();
+  expect(history.newer('one', sentTexts)).toBe('two');
+  expect(history.newer('two', sentTexts)).toBe('');
+  expect(history.newer('', sentTexts)).toBeUndefined();
+  expect(history.older('two, changed', sentTexts)).toBeUndefined();
 });
 
 test('discarded text comes first in the history', () => {

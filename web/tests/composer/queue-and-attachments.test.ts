@@ -66,9 +66,9 @@ test('files beyond the message limit are not read', () => {
 });
 
 test('stored attachments replace embedded ones in chips that still exist', () => {
-  const told = [createChip(embedded, '1'), createChip(named, '2')];
-  const now = [createChip(embedded, '3'), ...told];
-  expect(replaceWithStored(now, told, [named, named]).map(({ attachment }) => attachment?.type)).toEqual([
+  const savedChips = [createChip(embedded, '1'), createChip(named, '2')];
+  const now = [createChip(embedded, '3'), ...savedChips];
+  expect(replaceWithStored(now, savedChips, [named, named]).map(({ attachment }) => attachment?.type)).toEqual([
     'embeddedResource',
     'resource',
     'resource',
@@ -207,8 +207,8 @@ test('Enter sends or queues depending on the running turn, and the hint says whi
   expect(composerStatus(statusInput({ activeTurn }, {}, { isStopArmed: true })).hint).toContain('Escape again');
   const request = { id: 'i', chat: 'c', kind: 'chatInput', request: { id: 'q' } } as const;
   const waiting = { state: { ...session, inputNeeded: [request] }, status: 'live', pending: 0 } as const;
-  const asked = composerStatus(statusInput({ activeTurn }, {}, { isStopArmed: true, text: '', session: waiting }));
-  expect(asked).toMatchObject({ hasPendingRequest: true, hint: '' });
+  const armed = composerStatus(statusInput({ activeTurn }, {}, { isStopArmed: true, text: '', session: waiting }));
+  expect(armed).toMatchObject({ hasPendingRequest: true, hint: '' });
   expect(composerStatus(statusInput({ activeTurn }, {}, { session: waiting, uri: 'another' })).hasPendingRequest).toBe(
     false,
   );

@@ -95,9 +95,9 @@ export class ServerConnection {
 
   /** Answers `subscribe`. */
   async answerSubscribe(state: object, fromSeq = 0): Promise<Frame> {
-    const wish = await this.expect('subscribe');
-    this.answer(wish, { snapshot: { resource: wish.params.channel, state, fromSeq } });
-    return wish;
+    const request = await this.expect('subscribe');
+    this.answer(request, { snapshot: { resource: request.params.channel, state, fromSeq } });
+    return request;
   }
 }
 

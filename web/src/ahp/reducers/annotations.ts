@@ -15,8 +15,8 @@ export function reduceAnnotations(state: AnnotationsState, action: Action): Anno
     }
     case 'annotations/updated': {
       const { origin, resource, range, resolved } = action;
-      const news = omitUndefined<Partial<Annotation>>({ origin, resource, range, resolved });
-      return updateAnnotation(state, action.annotationId, (found) => ({ ...found, ...news }));
+      const changes = omitUndefined<Partial<Annotation>>({ origin, resource, range, resolved });
+      return updateAnnotation(state, action.annotationId, (found) => ({ ...found, ...changes }));
     }
     case 'annotations/entrySet': {
       const { entry } = action;

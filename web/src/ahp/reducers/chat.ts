@@ -118,10 +118,10 @@ function reducePending(state: ChatState, action: Action): ChatState {
       const queue = state.queuedMessages;
       if (!queue) return state;
       const waiting = new Map(queue.map((message) => [message.id, message]));
-      const wanted = [...new Set(action.order)].flatMap((id) => waiting.get(id) ?? []);
+      const ordered = [...new Set(action.order)].flatMap((id) => waiting.get(id) ?? []);
       // Messages that the order does not name follow in their current order.
-      const rest = queue.filter((message) => !wanted.includes(message));
-      return { ...state, queuedMessages: [...wanted, ...rest] };
+      const rest = queue.filter((message) => !ordered.includes(message));
+      return { ...state, queuedMessages: [...ordered, ...rest] };
     }
     default:
       return state;
@@ -151,8 +151,8 @@ function startTurn(state: ChatState, action: Action & { type: 'chat/turnStarted'
   // A running turn is never replaced by another one.
   if (state.activeTurn || !isValidStart(action.startedAt)) return state;
   const { turnId: id, startedAt, message, queuedMessageId } = action;
-  const begun = { ...state, activeTurn: { id, startedAt, message, responseParts: [] }, modifiedAt: startedAt };
-  const unread = markUnread(refreshStatus(begun));
+  const started = { ...state, activeTurn: { id, startedAt, message, responseParts: [] }, modifiedAt: startedAt };
+  const unread = markUnread(refreshStatus(started));
   return queuedMessageId === undefined
     ? unread
     : removeQueued(removeSteering(unread, queuedMessageId), queuedMessageId);

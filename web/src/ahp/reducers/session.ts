@@ -72,20 +72,20 @@ export function reduceSession(state: SessionState, action: Action): SessionState
 }
 
 function updateChat(state: SessionState, chat: string, changes: Partial<ChatSummary>): SessionState {
-  const at = state.chats.findIndex((line) => line.resource === chat);
-  const line = state.chats[at];
-  if (!line) return state;
-  const { resource: _never, ...news } = omitUndefined<Partial<ChatSummary>>(changes);
-  return { ...state, chats: state.chats.with(at, { ...line, ...news }) };
+  const at = state.chats.findIndex((summary) => summary.resource === chat);
+  const summary = state.chats[at];
+  if (!summary) return state;
+  const { resource: _never, ...definedChanges } = omitUndefined<Partial<ChatSummary>>(changes);
+  return { ...state, chats: state.chats.with(at, { ...summary, ...definedChanges }) };
 }
 
 /** Only a full permutation is a valid order. */
 function reorderChats(state: SessionState, order: readonly string[]): SessionState {
   const { chats } = state;
   if (order.length !== chats.length || new Set(order).size !== chats.length) return state;
-  const lines = new Map(chats.map((line) => [line.resource, line]));
+  const lines = new Map(chats.map((summary) => [summary.resource, summary]));
   const reordered = order.flatMap((resource) => lines.get(resource) ?? []);
-  const same = reordered.every((line, at) => line === chats[at]);
+  const same = reordered.every((summary, at) => summary === chats[at]);
   return reordered.length !== chats.length || same ? state : { ...state, chats: reordered };
 }
 

@@ -93,15 +93,15 @@ function markReady(call: ToolCall, action: ToolCallAction & { type: 'chat/toolCa
   if (action.confirmed)
     return omitUndefined<ToolCallRunning>({ ...base, status: 'running', confirmed: action.confirmed });
   // A repeated confirmation request keeps fields that are omitted.
-  const asked = call.status === 'pending-confirmation' ? call : undefined;
+  const pending = call.status === 'pending-confirmation' ? call : undefined;
   return omitUndefined<ToolCallPending>({
     ...base,
     status: 'pending-confirmation',
-    confirmationTitle: action.confirmationTitle ?? asked?.confirmationTitle,
-    riskAssessment: action.riskAssessment ?? asked?.riskAssessment,
-    edits: action.edits ?? asked?.edits,
-    editable: action.editable ?? asked?.editable,
-    options: action.options ?? asked?.options,
+    confirmationTitle: action.confirmationTitle ?? pending?.confirmationTitle,
+    riskAssessment: action.riskAssessment ?? pending?.riskAssessment,
+    edits: action.edits ?? pending?.edits,
+    editable: action.editable ?? pending?.editable,
+    options: action.options ?? pending?.options,
   });
 }
 
@@ -138,14 +138,14 @@ function completeCall(call: ToolCall, action: ToolCallAction & { type: 'chat/too
   if (call.status !== 'running' && call.status !== 'pending-confirmation' && !authRequired) return call;
   // A call that still needs authentication has not run, so only a failure can end it.
   if (authRequired && result.success) return call;
-  const asked = call.status === 'pending-confirmation';
+  const pending = call.status === 'pending-confirmation';
   const reviewed = action.requiresResultConfirmation === true && !authRequired;
   return omitUndefined<ToolCallCompleted | ToolCallPendingResult>({
     ...commonFields(call),
     _meta: action._meta ?? call._meta,
     status: reviewed ? 'pending-result-confirmation' : 'completed',
-    confirmed: asked ? 'not-needed' : call.confirmed,
-    selectedOption: asked ? undefined : call.selectedOption,
+    confirmed: pending ? 'not-needed' : call.confirmed,
+    selectedOption: pending ? undefined : call.selectedOption,
     success: result.success,
     pastTenseMessage: result.pastTenseMessage,
     content: result.content ?? (authRequired ? call.content : undefined),

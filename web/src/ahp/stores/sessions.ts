@@ -95,14 +95,14 @@ export class SessionListStore {
   }
 
   async #reload(): Promise<void> {
-    const wanted = this.#items.size;
+    const loadedCount = this.#items.size;
     const fresh = new Map<Uri, SessionSummary>();
     let cursor: string | undefined;
     do {
       const page = await this.#fetchPage(cursor);
       for (const summary of page.items) fresh.set(summary.resource, summary);
       cursor = page.nextCursor;
-    } while (cursor !== undefined && fresh.size < wanted);
+    } while (cursor !== undefined && fresh.size < loadedCount);
     this.#replaceItems(fresh, cursor);
   }
 

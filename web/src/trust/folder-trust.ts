@@ -1,6 +1,6 @@
 /** Workspace trust: groups and summarizes the configuration of a folder. Pure. */
 
-import type { ConfigurationItem, TrustedFolder, TrustReport } from '../ahp/index.ts';
+import type { ConfigurationItem, FolderDecision, TrustReport } from '../ahp/index.ts';
 import { strings } from '../strings.ts';
 import { showInvisible } from '../ui/visible.ts';
 
@@ -68,7 +68,7 @@ export function trustSummary({ state, trustedBy, inheritedFrom, reason }: TrustR
 }
 
 /** Label of a trust decision. */
-export function decisionLabel({ decision, inheritedFrom }: TrustedFolder): string {
+export function decisionLabel({ decision, inheritedFrom }: FolderDecision): string {
   if (inheritedFrom !== undefined) return strings.trust.inherited(showInvisible(inheritedFrom));
   if (decision === 'trustSubfolders') return strings.trust.decisions.trustedSubfolders;
   return decision === 'restrict' ? strings.trust.decisions.restricted : strings.trust.decisions.trusted;

@@ -157,7 +157,7 @@ export interface TrustReport {
 export type TrustDecision = 'trust' | 'trustSubfolders' | 'restrict';
 
 /** A folder with a trust decision, from `hostler/listTrust`. */
-export interface TrustedFolder {
+export interface FolderDecision {
   readonly path: string;
   readonly decision: TrustDecision;
   readonly inheritedFrom?: string;
@@ -254,7 +254,7 @@ export interface Commands {
   'hostler/signOut': [{ id?: string }, unknown];
   'hostler/listTrust': [
     unknown,
-    { readonly items: readonly TrustedFolder[]; readonly trustedFolders: readonly string[] },
+    { readonly items: readonly FolderDecision[]; readonly trustedFolders: readonly string[] },
   ];
   'hostler/checkTrust': [{ directory: string; provider?: string }, TrustReport];
   'hostler/setTrust': [

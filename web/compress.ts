@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { Plugin } from 'vite';
 
-/** Text files; images and fonts are already compressed. */
+/** What is text; pictures and fonts are compressed already. */
 const TEXT = /\.(html|js|css|svg|json|webmanifest|txt|ico)$/;
 
 const ways = {
@@ -15,7 +15,7 @@ const ways = {
   '.gz': (content: Buffer) => promisify(gzip)(content, { level: 9 }),
 };
 
-/** Writes compressed copies beside the files of a directory where they are smaller. The host serves them as they are. */
+/** Puts compressed copies beside the files of a directory, where they are smaller. The host sends them as they are. */
 export async function compressAll(directory: string): Promise<void> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile() && TEXT.test(entry.name));
@@ -32,7 +32,7 @@ export async function compressAll(directory: string): Promise<void> {
   await Promise.all(copies);
 }
 
-/** Vite plugin that compresses the output once per build. */
+/** Does so with every build: once, instead of with every request. */
 export function compress(): Plugin {
   let directory = 'dist';
   return {

@@ -300,15 +300,15 @@ test('remote drafts replace an idle field, but not during IME input', async () =
 
 test('a second steering message is merged with the first unless that one was delivered', async () => {
   const steeringMessage = { id: 's', message: { text: 'first', origin } };
-  for (const told of [false, true]) {
+  for (const isDelivered of [false, true]) {
     const chat = new FakeChat({ steeringMessage });
     chat.receive();
     chat.composer.setText('second');
     void chat.composer.send('steer');
     const back = chat.takeOnlyCall('removePendingMessage steering s');
-    if (told) await back.reject(rejected('the agent was told already'));
+    if (isDelivered) await back.reject(rejected('the message was delivered already'));
     else await back.resolve();
-    expect(chat.takeOnlyCall('steer').message?.text).toBe(told ? 'second' : 'first\n\nsecond');
+    expect(chat.takeOnlyCall('steer').message?.text).toBe(isDelivered ? 'second' : 'first\n\nsecond');
   }
 });
 

@@ -254,7 +254,6 @@ const sessions = {
 } as const;
 
 const newSession = {
-  heading: (agent: string, folder: string) => `What should ${agent} do${folder ? ` in ${folder}` : ''}?`,
   headingStart: 'What should',
   headingEnd: (folder: string) => `do${folder ? ` in ${folder}` : ''}?`,
   defaultAgent: 'the agent',

@@ -49,7 +49,7 @@ use crate::{EngineError, client_registry};
 /// Maximum number of messages whose attachments are planned at the same time.
 const MAX_CONCURRENT_ATTACHMENT_PLANS: usize = 2;
 
-/// Maximum duration of an orderly shutdown; then agents are killed.
+/// Maximum duration of an orderly shutdown; after it, supervisors end the remaining agents.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
 
 /// The engine. Cheap to clone.

@@ -321,7 +321,7 @@ impl Broadcaster {
         Self { channels: Mutex::default(), replay_buffer, terminal_replay_buffer, clients: ClientRegistry::new(began) }
     }
 
-    /// Sets the number above which this process assigns all sequence numbers.
+    /// Raises the replay floor: all sequence numbers of this process are above `seq`.
     pub(crate) fn set_replay_floor(&self, seq: u64) {
         for of_terminal in [false, true] {
             let mut past = self.lock_replay_buffer(of_terminal);

@@ -1,3 +1,5 @@
+//! `EngineError`: the errors of the engine's API. Surfaces map them to their protocols' codes.
+
 use ahp_types::state::ProtectedResourceMetadata;
 use hostler_driver::TranscriptStoreError;
 use hostler_rules::RuleStoreError;

@@ -337,7 +337,7 @@ impl SessionRegistry {
             || self.disposing.contains(session)
     }
 
-    /// Whether the session is in the store, and not only in an agent's transcripts.
+    /// Whether the session is known and not external.
     pub(crate) fn is_stored(&self, session: &str) -> bool {
         self.contains(session) && !self.external.contains_key(session)
     }

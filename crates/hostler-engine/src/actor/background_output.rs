@@ -47,7 +47,7 @@ impl SessionActor {
     }
 }
 
-/// The end of a regular file. A link must lead neither out of its directory nor to a file of another name.
+/// The end of a regular file. A link must not point out of its directory or to a file of another name.
 fn read_file_tail(path: &Path) -> Result<BackgroundOutput, FileError> {
     let directory = path.parent().map(PathBuf::from).ok_or(FileError::NotFound)?;
     let opened = Roots::new([directory]).open(path)?;

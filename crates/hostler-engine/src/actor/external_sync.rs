@@ -390,8 +390,8 @@ impl SessionActor {
         began.zip(ran).is_some_and(|(at, (began, ended))| (began..=ended).contains(&at.as_millisecond()))
     }
 
-    /// Advances the sync position. It is stored with the next snapshot; without it, the turns would be recognized as
-    /// stored.
+    /// Advances the sync position. It is stored with the next snapshot; after a crash before that, the next sync
+    /// recognizes the turns as known.
     fn mark_synced_through(&mut self, marks: &[TurnIndexEntry], end: usize, claims: &ConfirmedCommands) {
         self.session.unconfirmed_commands.drain(..claims.confirmed_before(end));
         if let Some(mark) = end.checked_sub(1).and_then(|last| marks.get(last)) {

@@ -1,6 +1,6 @@
 //! Appends external turns to the chat, in batches, each with the sync position.
 //!
-//! Two agents with separate memories fork a transcript: each appends to the record that it remembers, and the
+//! Two agents with separate memories fork a transcript: each appends to the entry that it remembers, and the
 //! conversation is the branch with the last message. An abandoned external turn beside a turn of this host is appended
 //! with a note that the agent remembers only one of them. If the conversation has abandoned a turn that is stored here,
 //! the first appended turn states that the agent does not remember it. Turns that another process abandoned for a later

@@ -1,6 +1,6 @@
-//! Changes of the permission mode in a live session. Until the agent confirms a new mode, the gate enforces the
-//! stricter of the old and the new one; then the state changes. An agent that does not accept the mode is closed.
-//! Further changes wait, count in the gate like the first one, and are carried out in order: the last one wins.
+//! Changes of the permission mode in a live session. Until the agent confirms a new mode, the gate is as strict as the
+//! old and the new mode together; then the state changes. An agent that does not accept the mode is closed. Further
+//! changes wait, count in the gate like the first one, and are carried out in order: the last one wins.
 //!
 //! The session follows an agent that changes its mode on its own (`EnterPlanMode`): a stricter mode applies at once, is
 //! stored and published. If the mode is looser than a person's choice, the agent is set back.

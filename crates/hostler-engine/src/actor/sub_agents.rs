@@ -104,7 +104,7 @@ impl SessionActor {
                 Some(parent) => (ActionTarget::SubAgentChat(Arc::clone(&parent.chat_uri)), parent.is_background),
                 None => return,
             },
-            // A sub-agent that starts after the turn's end belongs to the cancelled work.
+            // A sub-agent that starts after the turn's end belongs to the cancelled work and is ignored.
             None if self.machine.step::<TurnErrorDetails>(TurnInput::Output).contains(&TurnEffect::PublishOutput) => {
                 (ActionTarget::Chat, false)
             }

@@ -125,7 +125,7 @@ impl SessionActor {
         }
     }
 
-    /// Adopts the transcript's tag, if it was read and is new.
+    /// Adopts the transcript's tag if it is new, or writes the session's pending one.
     async fn sync_tag(&mut self, conversation: Uuid, tag: &ConversationTag) {
         let is_news = tag.differs_from(session_tag(self.session.session.meta.as_ref()));
         match self.session.metadata_sync.is_tag_pending {
@@ -141,7 +141,7 @@ impl SessionActor {
         }
     }
 
-    /// Adopts the transcript's title, if it was read and is new.
+    /// Adopts the transcript's title if it is new, or writes the session's pending one.
     async fn sync_title(&mut self, conversation: Uuid, title: Option<String>) {
         let MetadataSync { transcript_title: before, is_title_pending: title_due, .. } = &self.session.metadata_sync;
         let (is_old, is_due) = (title.is_none() || title == *before, *title_due);

@@ -20,7 +20,7 @@ use crate::host::Host;
 /// Minimum delay between a change and its scan.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(150);
 
-/// The delay before a scan is at least this multiple of the last scan's duration.
+/// The delay before a scan is this multiple of the last scan's duration, within the minimum and the maximum.
 const SCAN_PAUSE_FACTOR: u32 = 20;
 
 /// Maximum delay between a change and its scan.

@@ -1,9 +1,9 @@
 //! Starts an agent: acquires a slot, assesses the folder, opens the process.
 //!
 //! A provisional session materializes with its first message: the engine leases a bearer from the gateway, the driver
-//! starts the agent under a supervisor and completes its handshake; only then is the session ready and announced. If
-//! the start fails, the chat displays the reason, no process and no database row remain, and the next message tries
-//! again. A later message reuses the running process.
+//! starts the agent under a supervisor and completes its handshake; then the session is ready and announced (a question
+//! about its folder announces it earlier). If the start fails, the turn ends with the reason, no process remains, the
+//! session is stored but not listed, and the next message tries again. A later message reuses the running process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Answers to pending requests: from a client, from changed rules, or by timeout.
+//! Answers to pending requests: from a client, from changed rules, or by the unattended policy.
 //!
 //! The first answer wins. It is checked against the pending request; an approval is also checked against the gate. It
 //! is stored and published before the agent receives it.
@@ -298,9 +298,9 @@ impl SessionActor {
         Ok(())
     }
 
-    // ── Timeouts ──────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Unattended requests ───────────────────────────────────────────────────────────────────────────────────────
 
-    /// Starts the answer timeout, if one is configured.
+    /// Applies the unattended policy to a new request: wait, a timeout, or an immediate answer.
     pub(super) fn start_answer_timeout(&mut self, request: AgentRequestId) {
         match &self.host.permissions.unattended {
             UnattendedPolicy::Wait => {}
@@ -317,7 +317,7 @@ impl SessionActor {
         }
     }
 
-    /// Answers a request that was not answered in time.
+    /// Answers a request according to the unattended policy.
     pub(super) async fn handle_unanswered(&mut self, request: &AgentRequestId) {
         let (approved, message) = match &self.host.permissions.unattended {
             UnattendedPolicy::Wait => return,

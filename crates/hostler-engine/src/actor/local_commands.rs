@@ -182,7 +182,7 @@ impl SessionActor {
         }
     }
 
-    /// Publishes recent output. It is not stored, because the end contains all of it.
+    /// Publishes recent output. It is not stored, because the end of the command repeats it.
     async fn publish_command_output(&mut self, of: &str, text: String, terminal: Option<ToolResultContent>) {
         if !matches!(self.machine.turn_phase(), TurnPhase::Local(turn) if turn == of) {
             return;

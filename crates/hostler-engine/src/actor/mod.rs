@@ -116,7 +116,7 @@ pub(crate) enum SessionInput {
     TrustChanged,
     /// The idle window has ended, or the pool needs the agent's slot.
     IdleTimer(IdleTimerEvent),
-    /// A request was not answered in time.
+    /// The unattended policy answers a request.
     RequestTimedOut(AgentRequestId),
     /// Usage, limits or waits for limits have changed.
     BudgetChanged,

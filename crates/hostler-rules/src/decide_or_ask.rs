@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_open() {
+    fn decide_or_ask_never_returns_undecided() {
         let reads = "it only reads in the working directory, or touches nothing.";
         for (mode, call, expected) in [
             (PermissionMode::Default, "Bash(make all)", "Allowed: the global rule `Bash(make:*)` allows `make all`."),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_there_for_its_directory_and_after_a_restart() {
+    fn rule_applies_to_its_directory_and_survives_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleStore::open(dir.path()).unwrap();
         book.add(Some(Path::new("/a")), &[rule("Bash(git status)")]).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_writes_holds_from_the_next_look_on() {
+    fn external_file_changes_apply_at_the_next_snapshot() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleStore::open(dir.path()).unwrap();
         let text = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Read\" }]\n";
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_allows_nothing_keeps_what_was_known_and_can_be_repaired() {
+    fn broken_file_reports_an_error_and_keeps_the_last_rules_until_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleStore::open(dir.path()).unwrap();
         book.add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_file_is_told_without_its_rules() {
+    fn read_errors_do_not_quote_rules() {
         let rules = |rule: &str| format!("[global]\nversion = 1\n\n[[global.rules]]\n{rule}\n");
         for (text, expected) in [
             (rules("effect = \"allow\"\nscope = \"planted\"\nrule = \"Read\""), "unknown variant, expected "),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_for_all_and_for_one_directory_are_told_apart_and_removed_where_they_stand() {
+    fn global_and_directory_rules_are_listed_and_removed_separately() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleStore::open(dir.path()).unwrap();
         let (a, ls) = (Some(Path::new("/a")), rule("Bash(ls)"));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn no_change_is_lost_when_several_books_are_written_at_once() {
+    fn concurrent_writers_lose_no_change() {
         let dir = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             for writer in 0..4 {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_in_the_documentation_is_understood() {
+    fn documentation_example_is_valid() {
         let page = include_str!("../../../docs/permissions.md");
         let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
         let dir = tempfile::tempdir().unwrap();
@@ -287,7 +287,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_file_is_its_owners_alone_and_nothing_is_left_beside_it() {
+    fn rules_file_is_private_and_no_temporary_file_remains() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         RuleStore::open(dir.path()).unwrap().add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();

@@ -37,7 +37,7 @@ fn table() -> (RuleSet, Vec<Line>) {
 }
 
 #[test]
-fn every_tricky_line_is_decided_as_the_table_says() {
+fn command_lines_are_decided_as_in_the_table() {
     let (rules, lines) = table();
     assert!(lines.len() >= 80, "the table has {} lines", lines.len());
     let links = StaticLinks([(PathBuf::from("/w/out/away"), PathBuf::from("/etc"))].into());
@@ -61,7 +61,7 @@ fn every_tricky_line_is_decided_as_the_table_says() {
 }
 
 #[test]
-fn no_line_of_the_table_is_there_twice() {
+fn table_has_no_duplicate_lines() {
     let (_, lines) = table();
     let mut seen = std::collections::BTreeSet::new();
     for line in &lines {
@@ -71,7 +71,7 @@ fn no_line_of_the_table_is_there_twice() {
 
 /// What no rule may allow is not allowed by a rule for all of the shell either.
 #[test]
-fn a_rule_for_the_whole_shell_still_asks_about_what_cannot_be_seen() {
+fn rule_for_all_of_bash_still_asks_about_unanalyzable_lines() {
     let mut rules = RuleSet::default();
     rules.add(Rule::parse(Effect::Allow, RuleScope::Global, "Bash").unwrap()).unwrap();
     let verdict = |line: &str| {

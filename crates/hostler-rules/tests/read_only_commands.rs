@@ -168,7 +168,7 @@ const ORDINARY: &[&str] = &[
 ];
 
 #[test]
-fn ordinary_reading_needs_no_question_in_any_mode() {
+fn safe_reads_are_allowed_in_every_mode() {
     let bed = Bed::new();
     for line in ORDINARY {
         for mode in
@@ -303,7 +303,7 @@ const NOT_ONLY_READING: &[&str] = &[
 ];
 
 #[test]
-fn what_is_not_known_to_only_read_is_asked_about_and_denied_while_planning() {
+fn lines_not_known_to_be_read_only_are_asked_about_and_denied_in_plan_mode() {
     let bed = Bed::new();
     for line in NOT_ONLY_READING {
         assert_eq!(bed.line(PermissionMode::Default, line), DecisionOutcome::Ask, "{line}");
@@ -393,7 +393,7 @@ const ASKED: &[&str] = &[
 ];
 
 #[test]
-fn reading_that_is_not_certain_or_elsewhere_is_asked_about() {
+fn reads_of_uncertain_or_outside_paths_are_asked_about() {
     let bed = Bed::new();
     for line in ASKED {
         for mode in [PermissionMode::Default, PermissionMode::AcceptEdits] {
@@ -405,7 +405,7 @@ fn reading_that_is_not_certain_or_elsewhere_is_asked_about() {
 }
 
 #[test]
-fn the_shells_own_directory_decides_and_not_the_sessions() {
+fn current_directory_of_the_shell_decides() {
     let bed = Bed::new();
     let line = |cwd: &Path, line: &str| {
         bed.verdict_in(&RuleSet::default(), PermissionMode::Default, ToolUse::shell(line, cwd))
@@ -419,7 +419,7 @@ fn the_shells_own_directory_decides_and_not_the_sessions() {
 }
 
 #[test]
-fn git_is_asked_about_where_its_configuration_could_run_something() {
+fn git_is_asked_about_if_its_configuration_can_run_programs() {
     let bed = Bed::new();
     // A bare repository below, as a clone can bring it.
     bed.git(&["init", "-q", "--bare", "docs"]);
@@ -444,7 +444,7 @@ fn git_is_asked_about_where_its_configuration_could_run_something() {
 }
 
 #[test]
-fn git_is_asked_about_where_links_lead_it_elsewhere() {
+fn git_is_asked_about_if_links_point_outside_the_repository() {
     let bed = Bed::new();
     assert_eq!(bed.line(PermissionMode::Default, "git grep x"), DecisionOutcome::Allow);
     std::fs::rename(bed.work().join("src"), bed.home().join("src")).unwrap();
@@ -457,7 +457,7 @@ fn git_is_asked_about_where_links_lead_it_elsewhere() {
 }
 
 #[test]
-fn a_search_that_reaches_a_guarded_file_is_asked_about() {
+fn search_that_reaches_a_protected_file_is_asked_about() {
     let bed = Bed::new();
     let grep = |path: &str| {
         let call = ToolUse::new("Grep", json!({ "pattern": "tok", "path": path }), bed.work());
@@ -529,7 +529,7 @@ fn a_search_that_reaches_a_guarded_file_is_asked_about() {
 }
 
 #[test]
-fn places_of_secrets_and_of_the_host_are_never_touched_by_a_mode() {
+fn no_mode_allows_access_to_secrets_or_host_directories() {
     let bed = Bed::new();
     // Even where the session works in the home directory.
     let call = |mode: PermissionMode, call: ToolUse| {
@@ -584,7 +584,7 @@ fn places_of_secrets_and_of_the_host_are_never_touched_by_a_mode() {
 }
 
 #[test]
-fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
+fn read_denial_applies_to_every_shell_read() {
     let bed = Bed::new();
     let denied = [
         "cat secret/key",
@@ -676,7 +676,7 @@ fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
 }
 
 #[test]
-fn what_touches_no_file_passes_beside_what_a_rule_allows() {
+fn commands_without_files_pass_beside_allowed_ones() {
     let bed = Bed::new();
     let line = |line: &str| bed.with(Effect::Allow, "Bash(make:*)", PermissionMode::Default, line);
     for allowed in [

@@ -164,7 +164,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn the_bed_can_tell() {
+fn marker_program_is_detected() {
     let bed = Bed::new();
     assert!(bed.leaves_a_mark("echo a; rm x"));
     assert!(bed.leaves_a_mark("echo \\$'a\\' ; rm -rf x; echo \\$'b\\'"));
@@ -175,7 +175,7 @@ fn the_bed_can_tell() {
 }
 
 #[test]
-fn what_is_allowed_runs_nothing_that_is_not() {
+fn allowed_lines_run_only_allowed_programs() {
     let tries = 4_000;
     let bed = Bed::new();
     let config = ProptestConfig { cases: tries, failure_persistence: None, ..ProptestConfig::default() };

@@ -61,7 +61,7 @@ impl Project {
 }
 
 #[test]
-fn a_file_that_became_a_link_to_the_outside_is_asked_about() {
+fn file_replaced_by_an_outside_link_is_asked_about() {
     let project = Project::new(&[]);
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Allow; 4]);
     project.swap("a.txt", "../outside/a.txt");
@@ -71,7 +71,7 @@ fn a_file_that_became_a_link_to_the_outside_is_asked_about() {
 }
 
 #[test]
-fn a_directory_on_the_way_that_became_a_link_is_asked_about() {
+fn parent_replaced_by_a_link_is_asked_about() {
     let project = Project::new(&[(Effect::Allow, "Read(src/**)")]);
     assert_eq!(project.verdicts("src/a.txt"), [DecisionOutcome::Allow; 4]);
     project.swap("src", "../outside/src");
@@ -79,7 +79,7 @@ fn a_directory_on_the_way_that_became_a_link_is_asked_about() {
 }
 
 #[test]
-fn a_link_that_now_leads_to_a_denied_place_is_denied() {
+fn link_retargeted_to_a_denied_path_is_denied() {
     let project = Project::new(&[(Effect::Deny, "Read(secret/**)")]);
     project.swap("a.txt", "src/a.txt");
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Allow; 4]);
@@ -92,7 +92,7 @@ fn a_link_that_now_leads_to_a_denied_place_is_denied() {
 }
 
 #[test]
-fn a_link_whose_target_appears_later_is_asked_about_before_and_after() {
+fn dangling_link_is_asked_about_before_and_after_its_target_exists() {
     let project = Project::new(&[]);
     project.swap("a.txt", "../outside/later.txt");
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Ask; 4]);
@@ -101,7 +101,7 @@ fn a_link_whose_target_appears_later_is_asked_about_before_and_after() {
 }
 
 #[test]
-fn a_name_that_is_a_file_of_its_own_to_one_reader_and_a_way_up_to_another_is_asked_about() {
+fn link_followed_by_dot_dot_is_asked_about() {
     let project = Project::new(&[]);
     // By its letters `link/../a.txt` is in the project, on the disk it is outside.
     project.swap("link", "../outside/src");

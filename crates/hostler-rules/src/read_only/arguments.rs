@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_known_by_their_whole_names_and_values_by_their_kind() {
+    fn options_match_by_full_name_and_values_by_kind() {
         let table = "-n -e:! -f@! -A: -r* -# --color= --file@! --max:";
         let read = |line: &str| {
             let words = words(line);

@@ -7,7 +7,7 @@ use proptest::test_runner::TestRunner;
 use super::corpus::{ExpectedOutcome, decide_line};
 use super::*;
 
-/// So that the ordinary tests find a property that breaks, too.
+/// Finds a violated property without running the fuzzer.
 #[test]
 fn shell_rules_properties_hold_for_seeds_and_their_prefixes() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/shell_rules");
@@ -90,7 +90,7 @@ fn sandbox_detects_violations() {
         ("git log --format=%GG", "ran"),
         ("ls -la; cat a.txt; find . -name x; ls -l ln1; git status; git diff; git log", ""),
     ] {
-        // On a file system that records no access only the output shows what was read.
+        // Without access times, only the output shows what was read.
         if evidence.starts_with("read") && !sandbox.records_access_times() {
             continue;
         }
@@ -104,14 +104,15 @@ fn sandbox_detects_violations() {
     }
 }
 
-/// Runs every line of the corpus that is allowed in this kind of repository; without git, all kinds are the same.
+/// Runs every allowed line of the corpus in this kind of repository; lines without Git run in
+/// the clean one only.
 fn run_what_is_allowed(repository: RepositoryKind) {
     let corpus = Corpus::load();
     let mut sandbox = Sandbox::new(repository);
     let (mut allowed, mut wrong) = (0, Vec::new());
     for group in &corpus.groups {
         let rules = group.rules();
-        // A rule that allows may allow writing.
+        // An allow rule may allow writes, so only plan mode is checked.
         let modes: &[PermissionMode] = if group.has_allow_rules() {
             &[PermissionMode::Plan]
         } else {

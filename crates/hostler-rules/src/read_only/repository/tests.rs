@@ -62,7 +62,7 @@ fn git(directory: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {output:?}");
 }
 
-/// Puts a link in the place of a part of the repository.
+/// Replaces a part of the repository by a link.
 fn link(top: &Path, part: &str, to: &str) {
     std::fs::rename(top.join(".git").join(part), top.join(to)).unwrap();
     std::os::unix::fs::symlink(top.join(to), top.join(".git").join(part)).unwrap();

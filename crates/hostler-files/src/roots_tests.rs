@@ -1,3 +1,5 @@
+//! Reads within roots, by every method of locating a file.
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -4,8 +4,8 @@ use std::fmt;
 
 use url::Url;
 
-/// A configured http or https URL. It can contain a password, or a key in its path or query, so it prints as its scheme, host
-/// and port.
+/// A configured http or https URL. It can contain a password, or a key in its path or query, so it prints as its
+/// scheme, host and port.
 // Boxed, because settings have several optional URLs and most are absent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SafeUrl(Box<Url>);

@@ -78,7 +78,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only read")]
+    #[expect(dead_code, reason = "fields are only deserialized")]
     struct Fields {
         switch: bool,
         #[serde(default)]
@@ -104,7 +104,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(untagged)]
-    #[expect(dead_code, reason = "only read")]
+    #[expect(dead_code, reason = "fields are only deserialized")]
     enum Either {
         Switch(bool),
         Number(u8),

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    #[expect(dead_code, reason = "only printed")]
+    #[expect(dead_code, reason = "fields are only formatted")]
     enum Said {
         Nothing,
         Words(&'static str),

@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a broken property ends the run"
+    reason = "a violated property panics"
 )]
 
 mod corpus;

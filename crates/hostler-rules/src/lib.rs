@@ -25,10 +25,11 @@
 //! For all decisions:
 //!
 //! * Deny beats ask beats allow, over all scopes.
-//! * A command line is allowed only if every command that it can run is allowed, and every file that it writes. One denied
-//!   command denies the line.
-//! * A part that cannot be analyzed is *unanalyzable*: text outside the shell grammar, a name that only the shell knows at run
-//!   time (`$CMD`), a file of commands (`source x`). No rule allows it; it is asked about, and denied if another part is denied.
+//! * A command line is allowed only if every command that it can run is allowed, and every file that it writes. One
+//!   denied command denies the line.
+//! * A part that cannot be analyzed is *unanalyzable*: text outside the shell grammar, a name that only the shell knows
+//!   at run time (`$CMD`), a file of commands (`source x`). No rule allows it; it is asked about, and denied if another
+//!   part is denied.
 //! * A path is checked as it is written and as it resolves after its links.
 //!
 //! **Architecture Invariant:** this crate does not know sessions, clients or an agent's wire format. Decisions read

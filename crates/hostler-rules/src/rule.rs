@@ -50,7 +50,8 @@ pub enum Matcher {
     /// `Write`, `Bash`, `KillShell`: every call of a tool. `Edit` covers Edit, MultiEdit, Write and NotebookEdit, and
     /// `Read` covers Read, Glob, Grep, LS and NotebookRead.
     Tool(String),
-    /// `mcp__github` (all tools of a server), `mcp__github__create_issue`, and prefixes: `mcp__*`, `mcp__github__get_*`.
+    /// `mcp__github` (all tools of a server), `mcp__github__create_issue`, and prefixes: `mcp__*`,
+    /// `mcp__github__get_*`.
     Mcp {
         /// The name, without the star.
         name: String,

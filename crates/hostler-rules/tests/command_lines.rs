@@ -1,4 +1,4 @@
-//! Command lines that try to look like something else, and what the rules make of them.
+//! Command lines that disguise what they run, and the decision on each.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -21,7 +21,7 @@ struct Table {
 struct Line {
     run: String,
     want: String,
-    /// A word that the explanation must hold.
+    /// A text that the explanation must contain.
     because: Option<String>,
 }
 
@@ -69,7 +69,7 @@ fn table_has_no_duplicate_lines() {
     }
 }
 
-/// What no rule may allow is not allowed by a rule for all of the shell either.
+/// A rule for all of Bash does not allow what no rule may allow.
 #[test]
 fn rule_for_all_of_bash_still_asks_about_unanalyzable_lines() {
     let mut rules = RuleSet::default();

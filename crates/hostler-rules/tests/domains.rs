@@ -1,4 +1,4 @@
-//! Rules for domains name hosts: what only begins, ends or looks like an allowed host is another one.
+//! Domain rules match hosts: a host that only begins or ends like an allowed one, or resembles it, is another host.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 

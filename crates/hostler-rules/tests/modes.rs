@@ -1,4 +1,4 @@
-//! Modes, scopes, and everything that is neither a command nor a file.
+//! Permission modes, scopes, and calls that are neither commands nor file accesses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 

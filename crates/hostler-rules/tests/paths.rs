@@ -1,4 +1,4 @@
-//! Files: links, `..`, and what does not exist yet.
+//! Path rules: links, `..`, and files that do not exist yet.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -13,7 +13,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// `w/src` is the project's, `w/secret` is not to be read, `outside` is none of its business.
+    /// `w/src` belongs to the project, `w/secret` must not be read, `outside` is not part of it.
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["w/src", "w/secret", "outside"] {

@@ -1,4 +1,4 @@
-//! What holds for all command lines and all rules.
+//! Properties of all command lines and all rules.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -34,7 +34,7 @@ fn verdict(rules: &RuleSet, mode: PermissionMode, line: &str) -> DecisionOutcome
     decide(rules, mode, &ToolUse::shell(line, "/w"), &StaticLinks::default()).outcome
 }
 
-/// Pieces of shell that like to be put together wrongly.
+/// Fragments of shell syntax that are likely to be combined incorrectly.
 fn shellish() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "echo",
@@ -176,7 +176,7 @@ proptest! {
 
     #[test]
     fn denied_line_is_not_allowed_in_any_context(before in shellish(), line in denied(), after in shellish()) {
-        // A comment or an open quote before it makes it harmless, so only a fresh line counts.
+        // A comment or an open quote before the line would make it harmless, so it comes first.
         let first = verdict(&standard(), PermissionMode::Default, &before);
         let whole = format!("{line}\n{before}\n{after}");
         prop_assert_ne!(verdict(&standard(), PermissionMode::Default, &whole), DecisionOutcome::Allow, "{:?} after {:?}", whole, first);
@@ -230,7 +230,7 @@ proptest! {
     }
 }
 
-/// Deep and broad input has an answer, on the small stack of a test thread.
+/// Deep and broad input gets a decision, on the small stack of a test thread.
 #[test]
 fn hostile_nesting_is_asked_about() {
     let around =
@@ -264,7 +264,7 @@ fn hostile_nesting_is_asked_about() {
     }
 }
 
-/// Just within the limits the grammar is used, and both its stack and its time must do.
+/// Input just within the limits is parsed by the grammar, whose stack and time must suffice.
 #[test]
 fn nesting_within_the_limits_is_parsed() {
     let around =
@@ -286,7 +286,7 @@ fn nesting_within_the_limits_is_parsed() {
         verdict(&standard(), PermissionMode::Default, &around("echo {a,", "b", "}", 5_000)),
         DecisionOutcome::Allow
     );
-    // The tokenizer goes deeper than we look.
+    // The tokenizer's nesting limit is higher than that of the analysis.
     assert_eq!(verdict(&standard(), PermissionMode::Default, &around("echo $(", "ls", ")", 500)), DecisionOutcome::Ask);
     assert_eq!(
         verdict(&standard(), PermissionMode::Default, &around("echo \"${a:-", "ls", "}\"", 500)),

@@ -1,4 +1,4 @@
-//! Lines that pass without a question, and lines that look as if they only read: on a real disk with a real repository.
+//! Lines that are allowed as read-only, and lines that only look read-only: on a real disk with a real repository.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -10,7 +10,7 @@ use hostler_rules::{
 };
 use serde_json::json;
 
-/// A home with secrets, a repository in it, and links that lead out of that.
+/// A home directory with secrets, a repository in it, and links that point outside of the repository.
 struct Bed {
     directory: tempfile::TempDir,
 }
@@ -179,7 +179,7 @@ fn safe_reads_are_allowed_in_every_mode() {
     }
 }
 
-/// Everything that was found to write, run or read elsewhere while it was taken for reading, and its relatives.
+/// Lines that were once classified as read-only although they write, run or read elsewhere, and variants of them.
 const NOT_ONLY_READING: &[&str] = &[
     "timeout 5 env PATH=sub ls",
     "command env PATH=sub ls",
@@ -313,7 +313,7 @@ fn lines_not_known_to_be_read_only_are_asked_about_and_denied_in_plan_mode() {
     }
 }
 
-/// They only read, but what they read is not certain, elsewhere, or needs a question.
+/// Read-only lines whose reads are uncertain, outside the project, or require approval.
 const ASKED: &[&str] = &[
     "cd sub && until cat outside/passwd; do cd ..; done",
     "until cat outside/passwd; do cd ..; done",
@@ -421,7 +421,7 @@ fn current_directory_of_the_shell_decides() {
 #[test]
 fn git_is_asked_about_if_its_configuration_can_run_programs() {
     let bed = Bed::new();
-    // A bare repository below, as a clone can bring it.
+    // A nested bare repository, as a clone can contain it.
     bed.git(&["init", "-q", "--bare", "docs"]);
     let buried = || {
         for line in ["cd docs && git status", "git -C docs status", "git -C docs log -1"] {
@@ -430,7 +430,7 @@ fn git_is_asked_about_if_its_configuration_can_run_programs() {
         }
     };
     buried();
-    // Git passes over a directory that is no repository.
+    // Git ignores a directory that is not a repository.
     std::fs::create_dir(bed.work().join("docs/.git")).unwrap();
     buried();
     std::fs::write(bed.work().join("docs/.git/HEAD"), "").unwrap();
@@ -464,14 +464,14 @@ fn search_that_reaches_a_protected_file_is_asked_about() {
         bed.verdict_in(&RuleSet::default(), PermissionMode::Default, call)
     };
     let line = |line: &str| bed.line(PermissionMode::Default, line);
-    // The settings of the agent are there; only a search through `.git` reaches what is guarded.
+    // The agent's settings exist; only a search through `.git` reaches a protected file.
     assert_eq!(
         (grep("."), grep("src"), grep(".git")),
         (DecisionOutcome::Allow, DecisionOutcome::Allow, DecisionOutcome::Ask)
     );
     assert_eq!((line("grep -r tok .claude"), line("grep -r tok .")), (DecisionOutcome::Allow, DecisionOutcome::Ask));
     assert_eq!((line("git grep --untracked tok"), line("rg tok")), (DecisionOutcome::Allow, DecisionOutcome::Allow));
-    // A pattern can take the repository back.
+    // A pattern can include the repository again.
     for (glob, verdict) in [
         ("*.rs", DecisionOutcome::Allow),
         ("src/**/*.{ts,tsx}", DecisionOutcome::Allow),
@@ -486,7 +486,7 @@ fn search_that_reaches_a_protected_file_is_asked_about() {
         let call = ToolUse::new("Grep", json!({ "pattern": "tok", "glob": glob }), bed.work());
         assert_eq!(bed.verdict_in(&RuleSet::default(), PermissionMode::Default, call), verdict, "{glob}");
     }
-    // An agent's configuration in the project holds no secret.
+    // An agent's configuration in the project contains no secret.
     std::fs::write(bed.work().join("sub/.mcp.json"), "tok").unwrap();
     assert_eq!((grep("."), line("rg --hidden tok sub")), (DecisionOutcome::Allow, DecisionOutcome::Allow));
     for place in ["sub/deep/.npmrc", ".ssh/x"] {
@@ -509,7 +509,7 @@ fn search_that_reaches_a_protected_file_is_asked_about() {
         std::fs::remove_file(&place).unwrap();
     }
     std::fs::remove_dir(bed.work().join(".ssh")).unwrap();
-    // Files of names to ignore take hidden ones back.
+    // Ignore files can include hidden files again.
     std::fs::write(bed.work().join("sub/.npmrc"), "tok").unwrap();
     for (ignore, text, verdict) in [
         (".gitignore", "target\n!.gitkeep\n!*.rs\n", DecisionOutcome::Allow),
@@ -531,7 +531,7 @@ fn search_that_reaches_a_protected_file_is_asked_about() {
 #[test]
 fn no_mode_allows_access_to_secrets_or_host_directories() {
     let bed = Bed::new();
-    // Even where the session works in the home directory.
+    // Also when the session works in the home directory.
     let call = |mode: PermissionMode, call: ToolUse| {
         let call = call.with_home(bed.home()).with_host_directories([bed.home().join("state")]);
         decide_or_ask(&RuleSet::default(), mode, &call, None, &DiskResolver).outcome
@@ -659,7 +659,7 @@ fn read_denial_applies_to_every_shell_read() {
     for line in free {
         assert_eq!(bed.with(Effect::Deny, rule, PermissionMode::Bypass, line), DecisionOutcome::Allow, "{line}");
     }
-    // A name at any depth: what is on the disk decides.
+    // A name at any depth: the files on disk decide.
     for (line, verdict) in [
         ("cat sub/.env", DecisionOutcome::Deny),
         ("cd sub && cat .env", DecisionOutcome::Deny),
@@ -689,7 +689,7 @@ fn commands_without_files_pass_beside_allowed_ones() {
     ] {
         assert_eq!(line(allowed), DecisionOutcome::Allow, "{allowed}");
     }
-    // Make could have made a link of it meanwhile.
+    // `make` could have replaced the file by a link.
     for asked in ["make && cat a.txt", "make | tee out", "make | uniq - out", "make && cd .. && make", "make > out"] {
         assert_eq!(line(asked), DecisionOutcome::Ask, "{asked}");
     }

@@ -1,4 +1,4 @@
-//! The text of rules, how they are stored, and which are offered.
+//! The text of rules, how they are stored, and which are suggested.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 

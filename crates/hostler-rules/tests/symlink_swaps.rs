@@ -1,6 +1,7 @@
-//! Links that change between two calls: a decision looks at the disk anew and remembers nothing of the last one.
+//! Links that change between two calls: every decision reads the disk again and keeps nothing from the last one.
 //!
-//! What changes between a decision and the use of the file is out of sight here; whoever opens the file has to look again.
+//! A change between a decision and the use of the file is not detected here; the code that opens the file has to check
+//! again.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -39,14 +40,14 @@ impl Project {
         self.base.path().join("project").join(name)
     }
 
-    /// Puts a link in place of whatever is there.
+    /// Replaces an entry by a link.
     fn swap(&self, name: &str, target: &str) {
         let path = self.path(name);
         drop(fs::remove_file(&path).or_else(|_| fs::rename(&path, path.with_extension("away"))));
         symlink(target, path).unwrap();
     }
 
-    /// The decisions of all tools that read, and of a shell that does.
+    /// The decisions on all tools that read, and on a shell that reads.
     fn verdicts(&self, name: &str) -> [DecisionOutcome; 4] {
         let judge =
             |call: &ToolUse| decide_or_ask(&self.rules, PermissionMode::Default, call, None, &DiskResolver).outcome;
@@ -85,7 +86,7 @@ fn link_retargeted_to_a_denied_path_is_denied() {
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Allow; 4]);
     project.swap("a.txt", "secret/a.txt");
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Deny; 4]);
-    // By two links, the second of which leads back into the project.
+    // Through two links, the second of which points back into the project.
     symlink("../project/secret", project.base.path().join("outside/back")).unwrap();
     project.swap("a.txt", "../outside/back/a.txt");
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Deny; 4]);
@@ -103,7 +104,7 @@ fn dangling_link_is_asked_about_before_and_after_its_target_exists() {
 #[test]
 fn link_followed_by_dot_dot_is_asked_about() {
     let project = Project::new(&[]);
-    // By its letters `link/../a.txt` is in the project, on the disk it is outside.
+    // Lexically `link/../a.txt` is in the project, on disk it is outside.
     project.swap("link", "../outside/src");
     assert_eq!(project.verdicts("link/../a.txt"), [DecisionOutcome::Ask; 4]);
 }

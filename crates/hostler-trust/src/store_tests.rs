@@ -1,3 +1,5 @@
+//! Decisions, inheritance and the trust file.
+
 use hostler_driver::{ConfigurationKind, FolderConfiguration};
 
 use super::*;

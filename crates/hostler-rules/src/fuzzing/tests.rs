@@ -1,3 +1,5 @@
+//! Checks the fuzzed properties with the seeds, the corpus and random mutations.
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! Parsing, printing and matching of path patterns.
+
 use std::path::{Path, PathBuf};
 
 use super::{PathPattern, PatternBases};

@@ -1,3 +1,5 @@
+//! Harmless and harmful Git configurations and repositories.
+
 use std::process::Command;
 
 use super::*;

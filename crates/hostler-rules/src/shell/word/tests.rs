@@ -1,3 +1,5 @@
+//! Quotes, expansions and nested command lines of single words.
+
 use super::{ScannedWord, TextContext, WordForm, scan_word};
 
 fn read(raw: &str) -> ScannedWord {

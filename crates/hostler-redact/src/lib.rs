@@ -1,8 +1,8 @@
 //! Redacted Debug and Display for prompts, contents, keys, errors, and URLs that can contain a password.
 //!
-//! An error of a parser prints as its kind and position ([`redact_json_error()`]), a URL as its scheme, host and port
-//! ([`SafeUrl`]), a text as its length ([`byte_length()`]), and an enum as the name of its variant ([`variant_name()`]).
-//! The crate does not search texts for secrets: it prints only what is known to be harmless.
+//! An error of a parser prints as its kind and position ([`redact_json_error`]), a URL as its scheme, host and port
+//! ([`SafeUrl`]), a text as its length ([`byte_length()`]), and an enum as the name of its variant
+//! ([`variant_name()`]). The crate does not search texts for secrets: it prints only what is known to be harmless.
 
 #![forbid(unsafe_code)]
 

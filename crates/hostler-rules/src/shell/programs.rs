@@ -1,6 +1,6 @@
-//! Programs that run other programs. Wrappers run a command (`sudo`, `xargs`, `timeout`), others take one as text (`sh
-//! -c`, `eval`), and launchers run one by an option that is easily overlooked (`git -c core.pager=…`, `tar
-//! --to-command`). For the first two kinds the nested command is checked; the third kind is marked.
+//! Programs that run other programs. Wrappers run a command (`sudo`, `xargs`, `timeout`), others take one as text
+//! (`sh -c`, `eval`), and launchers run one by an option that is easily overlooked (`git -c core.pager=…`,
+//! `tar --to-command`). For the first two kinds the nested command is checked; the third kind is marked.
 
 mod launchers;
 mod options;

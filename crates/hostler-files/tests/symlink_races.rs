@@ -121,7 +121,7 @@ fn file_swapped_for_a_link_is_never_written_through() {
     race(
         || {
             let (file, other) = (place.at("one/file"), place.at("one/other"));
-            // Either file may be missing at that moment because a write replaces it.
+            // The exchange may fail while a write replaces one of the files.
             let _ = rustix::fs::renameat_with(CWD, file, CWD, other, RenameFlags::EXCHANGE);
         },
         |_| {

@@ -1,8 +1,8 @@
 //! Path patterns of rules: `src/**`, `~/secrets/**`, `//etc/*`, `*.pem`. Parses, prints and matches them without disk
 //! access.
 //!
-//! * `//x` is an absolute path, `~/x` is in the home directory. A single leading slash is refused: it could mean the root
-//!   of the file system or of the project.
+//! * `//x` is an absolute path, `~/x` is in the home directory. A single leading slash is refused: it could mean the
+//!   root of the file system or of the project.
 //! * `./x` and `a/b` are relative to the workspace. A pattern without a slash, such as `*.pem`, matches at any depth.
 //! * `*` is any text within a name, `?` one character, `**` any number of directories. A backslash escapes the next
 //!   character; all others, including brackets and braces, are literal.

@@ -65,7 +65,7 @@ pub(crate) struct ReadPath {
     pub candidates: CandidatePaths,
     /// Whether the contents of everything below it are read.
     pub recursive: bool,
-    /// Whether it is read from the Git history, which need not match the disk.
+    /// Whether it is read from the repository's objects, so that it need not exist on disk.
     pub from_history: bool,
     /// What is excluded below it.
     exclusion: SearchExclusion,

@@ -56,7 +56,7 @@ pub struct RuleStoreSnapshot {
     /// Increases with every change of the file.
     pub version: u64,
     stored: Arc<RuleStoreFile>,
-    /// Why the file cannot be read. Nothing is allowed then.
+    /// Why the file cannot be read. Callers then ask instead of allowing.
     pub read_error: Option<String>,
 }
 
@@ -94,7 +94,8 @@ impl RuleStore {
         Ok(Self { file: StateFile::open(state_dir.join(RULES_FILE_NAME))? })
     }
 
-    /// The current rules. While the file cannot be read, the last known denials remain in force.
+    /// The current rules. While the file cannot be read, the last known rules with the error, so that denials remain in
+    /// force.
     pub fn snapshot(&self) -> RuleStoreSnapshot {
         let StateFileContents { version, value, read_error: broken } = self.file.current();
         RuleStoreSnapshot { version, stored: value, read_error: broken }

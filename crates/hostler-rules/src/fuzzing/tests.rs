@@ -106,8 +106,8 @@ fn sandbox_detects_violations() {
     }
 }
 
-/// Runs every allowed line of the corpus in this kind of repository; lines without Git run in
-/// the clean one only.
+/// Runs every allowed line of the corpus in this kind of repository; lines without Git run in the clean
+/// one only.
 fn run_what_is_allowed(repository: RepositoryKind) {
     let corpus = Corpus::load();
     let mut sandbox = Sandbox::new(repository);

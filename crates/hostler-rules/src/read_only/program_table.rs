@@ -1,8 +1,8 @@
 //! Programs that only read, with every option for which that is true. Other programs and options are asked about.
 //!
 //! Deliberately excluded: options that write (`sort -o`, `tree -o`), that run programs (`rg --pre`,
-//! `sort --compress-program`), that follow links during recursion (`grep -R`, `ls -L`, `du -L`, `tree -l`, `rg -L`), that
-//! read file names from files (`wc --files0-from`, `sha256sum -c`), and programs that can show the environment
+//! `sort --compress-program`), that follow links during recursion (`grep -R`, `ls -L`, `du -L`, `tree -l`, `rg -L`),
+//! that read file names from files (`wc --files0-from`, `sha256sum -c`), and programs that can show the environment
 //! (`printenv`, `env`).
 
 /// The kind of a program's operands.

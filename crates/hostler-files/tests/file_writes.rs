@@ -193,7 +193,7 @@ fn failed_write_states_the_cause_and_changes_nothing() {
         ("one/sub/..", "new", "Name"),
         ("one/pipe", "new", "Special"),
         ("one/socket", "new", "Special"),
-        ("one/circle", "new", "Circle"),
+        ("one/circle", "new", "LinkLoop"),
         ("one/zero\0byte", "new", "NotFound"),
         ("one/file", &long, "TooLarge(64)"),
         ("shelf/file", "new", "Outside"),

@@ -1,6 +1,6 @@
 //! Stores credentials of upstreams: in the system keyring, or in private files where no keyring is available.
 //!
-//! The directory contains `NAME` with the credential, or an empty marker `NAME.keyring` if the keyring holds it. So the
+//! The directory contains `NAME` with the credential, or a marker `NAME.keyring` if the keyring holds it. So the
 //! keyring is queried only for entries that were stored there, and a host detects a new credential by the file's
 //! timestamp.
 

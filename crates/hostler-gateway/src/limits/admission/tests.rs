@@ -224,7 +224,7 @@ async fn a_dropped_request_frees_its_slot_even_after_it_was_granted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_requests_follow_a_lowered_limit() {
+async fn requests_over_the_rate_limit_wait_for_a_free_slot() {
     let desk = desk(GatewayLimits { requests_per_minute: Some(2), ..GatewayLimits::default() }, OverLimitPolicy::WAIT);
     let account = desk.account("one");
     let start = Instant::now();

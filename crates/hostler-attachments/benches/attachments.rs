@@ -1,6 +1,6 @@
 //! Benchmark of preparing large images, compared with sharp in the same run if it is available (`cargo xtask bench
 //! attachments --peers`). Each measurement is its own process, so that its memory peak is separate.
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark reports to people")]
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/images.rs"]
 mod images;
@@ -70,7 +70,7 @@ fn run(command: &mut Command) -> [f64; 3] {
 /// Prepares an image repeatedly, as the host does.
 fn measure(file: &Path) {
     let bytes = std::fs::read(file).expect("a file");
-    // Limits that allow it to be sent in its original format, which sharp is told to write as well.
+    // Limits that allow it to be sent in its original format, which sharp writes as well.
     let limits = AttachmentLimits {
         file_bytes: usize::MAX,
         total_bytes: usize::MAX,

@@ -64,16 +64,15 @@ impl ModelList {
         self.write(CachedModels { models: models.into(), fetched_at: None });
     }
 
-    /// The list, fetched if it is missing or old.
+    /// The list, fetched if it is missing or old; an old list if that fails.
     pub(crate) async fn get_or_fetch(&self, upstream: &dyn Upstream) -> Result<Arc<[UpstreamModel]>, UpstreamError> {
         match self.fetch_if_older(upstream, MODEL_LIST_MAX_AGE).await {
             Ok(models) => Ok(models),
-            // An old list is better than none.
             Err(error) => self.cached().ok_or(error),
         }
     }
 
-    /// The list, at most a minute old.
+    /// The list, fetched if it is older than a minute; an older list if that fails.
     pub(crate) async fn get_recent_or_fetch(
         &self,
         upstream: &dyn Upstream,

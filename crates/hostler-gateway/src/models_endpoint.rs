@@ -90,7 +90,7 @@ pub(crate) async fn get_model(
 }
 
 async fn available_models(shared: &Arc<GatewayState>, holder: &LeaseHolder) -> Vec<AvailableModel> {
-    // Lists are fetched here, where a client waits for them, and never while a message is forwarded.
+    // All lists are fetched only here, where a client waits for them, and not while a message is forwarded.
     let offers = shared.fetch_models().await;
     offers.known_models(holder.upstream_scope())
 }

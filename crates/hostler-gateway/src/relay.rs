@@ -34,7 +34,7 @@ pub(crate) type ResponseBody = Either<Full<Bytes>, StreamRelay>;
 /// Error message for requests whose lease ended.
 pub(crate) const LEASE_ENDED_MESSAGE: &str = "The gateway is stopping or the agent's registration has ended.";
 
-/// Tells clients whether a retry makes sense.
+/// Response header that states whether a retry makes sense.
 const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
 /// Events are collected up to this size before they are written.
 const WRITE_BATCH_BYTES: usize = 16 * 1024;

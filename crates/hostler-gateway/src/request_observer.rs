@@ -61,7 +61,7 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    /// The outcome in lower case.
+    /// Name of the outcome in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

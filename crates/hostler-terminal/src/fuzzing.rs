@@ -1,5 +1,5 @@
 //! Properties that hold for any output. The fuzzer and the ordinary tests check the same ones.
-#![allow(clippy::panic, reason = "a panic is the report")]
+#![allow(clippy::panic, reason = "a violated property panics")]
 
 use crate::{ShellNonce, ShellOutput, ShellOutputParser};
 

@@ -1,5 +1,5 @@
 //! Builds valid and invalid files of every kind, and plans them.
-#![allow(dead_code, reason = "each test binary uses its part of this")]
+#![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 pub(crate) mod gif;
 pub(crate) mod jpeg;

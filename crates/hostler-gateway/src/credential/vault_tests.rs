@@ -1,3 +1,5 @@
+//! Tests of the credential vault, with a keyring in memory.
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 

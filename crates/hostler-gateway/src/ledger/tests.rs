@@ -1,3 +1,5 @@
+//! Tests of the ledger and its file, including damaged files and full disks.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -65,7 +65,7 @@ fn run_writer(books: &SharedLedger, mut file: LedgerFile, retry: Duration) {
     }
 }
 
-/// Waits for changes. After a failure it waits for the whole pause.
+/// Waits for changes. After a failure it waits for the whole pause, unless the ledger closes.
 fn next_batch(books: &SharedLedger, pause: Option<Duration>) -> WriteBatch {
     let state = books.lock();
     let waited = match pause {

@@ -358,7 +358,7 @@ async fn a_killed_gateway_loses_nothing_that_was_written() {
 }
 
 /// Sends requests without end, and prints their number once it is written.
-#[expect(clippy::print_stdout, reason = "the parent reads it")]
+#[expect(clippy::print_stdout, reason = "the parent process reads the output")]
 async fn live_until_killed(dir: &Path) {
     let caller = Caller::start(kept_in(dir)).await;
     loop {

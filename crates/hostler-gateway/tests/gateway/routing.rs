@@ -105,7 +105,7 @@ async fn ids(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn model_ids_are_mapped_in_the_request_and_in_both_forms_of_the_answer() {
+async fn model_ids_are_mapped_in_requests_and_in_both_forms_of_responses() {
     let upstream = ListingUpstream::new(&["claude-sonnet-4.5", "claude-opus-4.6"], UnknownModelPolicy::Reject);
     let fixture = Fixture::with(upstream.clone()).await;
     for asked in ["claude-sonnet-4-5", "claude-sonnet-4-5-20250929", "claude-sonnet-4.5"] {

@@ -7,7 +7,7 @@ mod errors;
 mod responses;
 mod sdk;
 #[path = "../gateway/support.rs"]
-#[allow(dead_code, reason = "the other tests of the gateway need more of it")]
+#[allow(dead_code, reason = "the other test binary uses the rest")]
 mod support;
 
 /// Runs each test with both SDKs.

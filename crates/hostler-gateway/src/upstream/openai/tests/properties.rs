@@ -26,7 +26,7 @@ fn a_stream_split_at_any_byte_is_translated_equally() {
     }
 }
 
-/// Words that the translation looks for, so that random JSON resembles a request or a response.
+/// Keys and values that the translation looks for, so that random JSON resembles a request or a response.
 const WORDS: [&str; 44] = [
     "model",
     "messages",

@@ -1,3 +1,5 @@
+//! Attachments that the host reads from a client's machine.
+
 use std::time::Duration;
 
 use ahp_types::state::MessageAttachment;

@@ -1,3 +1,5 @@
+//! Order of a client's dispatches behind messages with attachments.
+
 use serde_json::{Value, json};
 
 use crate::fixture::{chat, embedded, hearing, queued, remote, turn};

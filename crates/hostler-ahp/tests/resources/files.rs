@@ -1,3 +1,5 @@
+//! File operations on the files of sessions.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Grants: requested, listed, stored and revoked.
+
 use hostler_engine::GrantPolicy;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Watches of directories and files.
+
 use std::collections::HashMap;
 
 use serde_json::{Value, json};

@@ -75,7 +75,7 @@ pub(crate) struct ConnectionContext {
     pub(crate) browser_sessions: BrowserSessions,
     /// The browser session that authenticated this client, if any.
     pub(crate) anonymous_client: Option<Arc<BrowserClient>>,
-    /// Cancelled when the server stops.
+    /// Canceled when the server stops.
     pub(crate) stop: CancellationToken,
     /// Tracks work that must finish even if the connection ends.
     pub(crate) tasks: TaskTracker,

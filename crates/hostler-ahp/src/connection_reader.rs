@@ -399,7 +399,7 @@ impl ConnectionReader {
 }
 
 impl Drop for ConnectionReader {
-    /// Closes the semaphores: tasks that wait for a permit resume and find the client disconnected.
+    /// Closes the semaphore: tasks that wait for a page permit resume and find the client disconnected.
     fn drop(&mut self) {
         self.turn_pages.close();
     }

@@ -54,7 +54,7 @@ struct Shared {
 pub(crate) struct BrowserClient {
     sessions: BrowserSessions,
     session_id: String,
-    /// Cancelled when the browser session is signed out.
+    /// Canceled when the browser session is signed out.
     pub(crate) signed_out: CancellationToken,
 }
 

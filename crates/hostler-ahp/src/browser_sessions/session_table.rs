@@ -58,7 +58,7 @@ pub(super) struct BrowserSession {
     pub(super) last_seen_ms: i64,
     /// When the last-seen time was last written to the file.
     pub(super) last_saved_ms: i64,
-    /// Cancelled when the browser session is revoked.
+    /// Canceled when the browser session is revoked.
     pub(super) signed_out: CancellationToken,
 }
 

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 /// Which clients may connect.
 #[derive(Debug, Clone, Default)]
 pub struct AccessPolicy {
-    /// Token that clients must present; `None` accepts every client that reaches the listener.
+    /// Token that clients must present; `None` requires none, for listeners that only loopback can reach.
     pub token: Option<SecretString>,
     /// Further accepted values of `Origin`.
     pub allowed_origins: Vec<String>,

@@ -278,7 +278,7 @@ async fn a_browser_session_that_cannot_be_stored_is_not_issued() {
 }
 
 #[tokio::test]
-async fn requests_from_other_origins_or_with_odd_bodies_change_nothing() {
+async fn foreign_and_malformed_sign_in_requests_change_nothing() {
     let host = Host::start(Some("t0ken"), None).await;
     let code = host.owner().await.link().await;
     let (address, own) = (host.address, host.origin());

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_unreadable_for_scripts_and_other_sites() {
+    fn cookies_are_http_only_and_same_site_strict() {
         let pass = SignInSecret::from_text("pass");
         assert_eq!(
             set_cookie_header("a1", &pass, false).unwrap().to_str().unwrap(),

@@ -17,7 +17,7 @@ const MAX_PENDING_LINKS: usize = 32;
 /// A browser session that is unused for this long expires: 90 days.
 pub(super) const UNUSED_EXPIRY_MS: i64 = 90 * 24 * 60 * 60 * 1000;
 
-/// Maximum number of wrong codes in a period, from all clients together.
+/// Maximum number of wrong codes per window, from all clients together.
 const MAX_WRONG_CODES: usize = 10;
 const WRONG_CODES_WINDOW_MS: i64 = 60 * 1000;
 

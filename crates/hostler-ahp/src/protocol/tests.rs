@@ -114,7 +114,7 @@ fn a_client_dispatches_only_for_itself_and_its_user() {
 }
 
 #[test]
-fn oversized_and_unnamed_values_are_rejected() {
+fn oversized_values_and_empty_ids_are_rejected() {
     let long = "x".repeat(action_limits::MAX_ID_BYTES + 1);
     let fits = "x".repeat(action_limits::MAX_ID_BYTES);
     let chat = |action| checked(ChannelKind::Chat, action);

@@ -11,7 +11,7 @@ use crate::common::Raw;
 use crate::fixture::{SESSION, chat, hearing, remote, turn};
 
 #[tokio::test]
-async fn a_client_file_is_read_once_and_stored_by_the_host() {
+async fn a_client_file_is_read_and_stored_by_the_host() {
     let (mut rig, mut raw) = hearing().await;
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
     let (id, params) = raw.asked().await;

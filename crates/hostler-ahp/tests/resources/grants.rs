@@ -12,7 +12,7 @@ async fn grants(desk: &mut Desk) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn clients_can_request_only_their_own_files_unless_configured() {
+async fn requests_are_granted_for_session_files_and_for_others_only_if_configured() {
     let rig = rig().await;
     for version in VERSIONS {
         let mut desk = Desk::new(&rig, version).await;
@@ -70,7 +70,7 @@ async fn grants_are_listed_stored_and_revoked() {
 }
 
 #[tokio::test]
-async fn a_grant_request_waits_for_a_persons_answer() {
+async fn with_policy_ask_a_request_waits_for_a_persons_grant() {
     let rig = rig_granting(GrantPolicy::Ask).await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     for _ in 0..2 {

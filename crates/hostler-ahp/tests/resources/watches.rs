@@ -207,7 +207,7 @@ async fn revoking_a_grant_ends_its_watches() {
 }
 
 #[tokio::test]
-async fn removing_a_session_directory_ends_its_watches() {
+async fn disposing_a_session_ends_the_watches_of_its_directory() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let channel = subscribed(&mut desk, "work", json!({})).await;

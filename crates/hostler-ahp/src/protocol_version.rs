@@ -32,8 +32,8 @@ impl ProtocolVersion {
         since <= self.number
     }
 
-    /// Whether its clients know an action. An action without a row in the table has no known version and counts as known:
-    /// it is only returned to its sender.
+    /// Whether its clients know an action. An action without a row in the table has no known version and counts as
+    /// known: it is only returned to its sender.
     pub(crate) fn supports_action(&self, action: &StateAction) -> bool {
         let row = match action {
             StateAction::Unknown(value) => value.get("type").and_then(Value::as_str).and_then(actions::find_by_name),

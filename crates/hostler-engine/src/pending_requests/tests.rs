@@ -1,4 +1,4 @@
-//! Whatever clients and agents say, in whatever order: nothing runs that nobody allowed.
+//! Property test: no call runs without an approval of exactly that call, in any order of client and agent events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{PendingRequests, ToolCallOptions};
 
-/// What happens at the desk.
+/// One event.
 #[derive(Debug, Clone)]
 enum Step {
     Ask { request: u8, call: u8, input: u8 },
@@ -55,7 +55,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let mut desk = PendingRequests::default();
-        // What a person sees: the request and the input of each call that waits.
+        // What is displayed: request and input of each pending call.
         let mut seen: BTreeMap<String, (String, String)> = BTreeMap::new();
         for step in steps {
             match step {

@@ -1,4 +1,4 @@
-//! The gate never says yes to what neither a rule nor the mode allows, whatever changes meanwhile.
+//! Property test: the gate never allows what neither a rule nor the mode allows, whatever changes meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const MODES: [PermissionMode; 5] = [
     PermissionMode::DontAsk,
 ];
 
-/// A command that changes something, and a rule for it.
+/// Commands that change something, for calls and rules.
 const COMMANDS: [&str; 3] = ["git push", "touch made", "rm -rf x"];
 
 #[derive(Debug, Clone)]

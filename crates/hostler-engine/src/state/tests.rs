@@ -1,4 +1,4 @@
-//! What the protocol's reducers leave to the host. Where states end is the fixtures' business; this is about outcomes.
+//! Corrections to the protocol's reducers. The fixtures cover resulting states; these tests cover outcomes.
 
 use ahp_types::StateAction;
 use ahp_types::state::ChatState;
@@ -28,7 +28,8 @@ fn call(status: &str) -> Value {
         "contributor": {"kind": "mcp", "customizationId": "m"}}}])
 }
 
-/// A chat with a call in a state. One that waits for a sign-in cannot be read by the protocol's types, only reached.
+/// A chat with a call in a state. The protocol's types cannot parse a call that requires a sign-in, so actions produce
+/// it.
 fn chat_with(status: &str) -> ChatState {
     if status != "auth-required" {
         return chat(&call(status));

@@ -1,20 +1,20 @@
-//! Who holds a terminal, and who may pass it on. Pure.
+//! Claims: which client or session holds a terminal, and which clients may transfer it. Pure.
 
 use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalSessionClaim};
 
 use crate::uri;
 
-/// What has to be known about others.
+/// Facts about clients and sessions that the checks need.
 pub(crate) trait ClaimContext {
-    /// Whether a client of that name was here lately.
+    /// Whether such a client was connected recently.
     fn is_known_client(&self, client: &str) -> bool;
-    /// Whether that client is not here now.
+    /// Whether that client is disconnected now.
     fn is_client_away(&self, client: &str) -> bool;
-    /// Whether there is such a session.
+    /// Whether the session exists.
     fn has_session(&self, session: &str) -> bool;
 }
 
-/// Whether a client may make a terminal with this claim. The error is a sentence.
+/// Checks whether a client may create a terminal with this claim. The error is a message for a person.
 pub(crate) fn check_new_claim(client: &str, claim: &TerminalClaim, others: &impl ClaimContext) -> Result<(), String> {
     match claim {
         TerminalClaim::Client(TerminalClientClaim { client_id }) if client_id != client => {
@@ -25,8 +25,8 @@ pub(crate) fn check_new_claim(client: &str, claim: &TerminalClaim, others: &impl
     }
 }
 
-/// Whether a client may pass a terminal on. Who holds it may; what a session holds, or somebody who is not here, anybody
-/// may take.
+/// Checks whether a client may transfer a terminal. The holder may; every client may if a session or a disconnected
+/// client holds it.
 pub(crate) fn check_claim_transfer(
     client: &str,
     held: &TerminalClaim,

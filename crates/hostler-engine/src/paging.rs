@@ -309,7 +309,7 @@ fn unreadable_turn(turn: &StoredTurn) -> Turn {
 
 /// Returns a turn as JSON; a damaged row becomes a placeholder.
 fn turn_json(turn: StoredTurn) -> String {
-    // Rows are not parsed again here: a row that the file system truncated lacks its end.
+    // Rows are not parsed again here: data that a file system loses is missing at the start or at the end.
     if turn.body.starts_with('{') && turn.body.ends_with('}') {
         return turn.body;
     }
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written_and_garbage_is_not() {
+    fn cursor_round_trips_and_rejects_garbage() {
         for turn in ["t1", "", "two\nlines"] {
             let cursor = TurnCursor::decode(&TurnCursor::encode(7, "ahp-chat:/c", turn)).unwrap();
             assert_eq!((cursor.position, &*cursor.chat, &*cursor.turn), (7, "ahp-chat:/c", turn));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_cannot_be_read_keeps_its_place() {
+    fn unreadable_row_keeps_its_index() {
         for body in ["", "{", "not JSON", r#"{"id":"t1"}"#] {
             let row = StoredTurn { chat: "c".to_owned(), id: "t1".to_owned(), body: body.to_owned() };
             let turn = parse_stored_turn(&row);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_from_memory_ends_by_bytes_and_is_never_empty_for_nothing() {
+    fn page_from_memory_is_limited_by_bytes_and_has_at_least_one_turn() {
         let turn = |size: usize| {
             let mut turn =
                 unreadable_turn(&StoredTurn { chat: "c".to_owned(), id: "t".to_owned(), body: String::new() });

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_only_grow_and_the_last_one_is_the_total() {
+    fn progress_never_decreases_and_ends_at_the_total() {
         let mut told = ProgressState::default();
         let mut heard = Vec::new();
         for news in [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_had_a_total_ends_with_one() {
+    fn progress_without_a_total_ends_with_one() {
         let mut told = ProgressState::default();
         told.next_step("it", &InstallProgress::Waiting);
         assert_eq!(told.final_step("no npm".to_owned()), (1, Some(1), "no npm".to_owned()));

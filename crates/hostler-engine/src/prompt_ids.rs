@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_recognized_in_its_conversation_by_its_host_and_nowhere_else() {
+    fn id_is_recognized_only_by_its_host_and_in_its_conversation() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let ids = PromptIds::open(here.path()).unwrap();
         let (conversation, another) = (Uuid::new_v4(), Uuid::new_v4());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_the_users_alone_and_a_damaged_one_is_replaced() {
+    fn key_is_private_and_a_damaged_key_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(PROMPT_KEY_FILE);
         PromptIds::open(directory.path()).unwrap();

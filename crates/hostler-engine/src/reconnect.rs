@@ -1,14 +1,16 @@
 //! Reconnecting clients: presence, missed envelopes and repeated dispatches.
 //!
 //! A client reports its last sequence number and its channels. Missed envelopes since the host's start come from the
-//! broadcaster's replay buffer; earlier ones come from the journal. If neither reaches back far enough, or if the
-//! client saw numbers that never became durable, it gets snapshots. The sequencer chooses the moment, so nothing is
-//! missed or duplicated.
+//! broadcaster's replay buffer (64 MB); earlier ones come from the journal plus that buffer. If neither reaches back
+//! far enough, or if the client saw numbers that never became durable, it gets snapshots. The sequencer chooses the
+//! moment, so nothing is missed or duplicated.
 //!
 //! A repeated dispatch is answered by its first envelope, also after a restart. `reconnect` does not contain the
 //! protocol version, so the surface stores client metadata, which engine and store do not interpret; without it the
-//! client has to initialize. A client that stays disconnected, that returns without a session it was active in, or that
-//! unsubscribes from it, is no longer an active client of that session.
+//! client has to initialize.
+//!
+//! A client that is disconnected for 30 seconds (counted from the start after a restart), that returns without a
+//! session it was active in, or that unsubscribes from it, is no longer an active client of that session.
 
 use std::collections::HashSet;
 use std::sync::Arc;

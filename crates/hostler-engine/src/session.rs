@@ -481,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_the_first_line_cut_at_a_word() {
+    fn title_is_the_first_line_cut_at_a_word() {
         assert_eq!(title_from_text("\n  hi there  \nmore"), "hi there");
         assert_eq!(title_from_text("   "), "New session");
         let long = "word ".repeat(30);

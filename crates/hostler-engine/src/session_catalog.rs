@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_every_length_are_the_same_list() {
+    fn every_page_size_yields_the_same_list() {
         let catalogue = SessionCatalog::default();
         // Several with equal times: the order is still total.
         (0..20).for_each(|n| put(&catalogue, n, n / 3));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_is_met_exactly_once_whatever_else_changes() {
+    fn unchanged_sessions_are_listed_once_while_others_change() {
         let catalogue = SessionCatalog::default();
         (0..100).for_each(|n| put(&catalogue, n, n));
         // After each page every third session changes, one is added, and one is removed.
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_somebody_else_is_refused_and_one_whose_session_is_gone_still_means_its_place() {
+    fn invalid_cursor_is_refused_and_cursor_of_a_deleted_session_stays_valid() {
         let catalogue = SessionCatalog::default();
         (0..3).for_each(|n| put(&catalogue, n, n));
         for cursor in ["", "!", "bm90IG91cnM"] {

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_once_and_again_after_the_next_sign_in() {
+    fn expiry_is_announced_once_per_sign_in() {
         let state = |needed| {
             vec![SignInResource {
                 resource: "https://api.example.com".to_owned(),

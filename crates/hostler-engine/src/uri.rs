@@ -114,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_chat_leads_back_to_its_session() {
+    fn default_chat_uri_maps_back_to_its_session() {
         let session = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
         assert_eq!(session_of(&default_chat_uri(session)).as_deref(), Some(session));
         assert_eq!(session_of(session).as_deref(), Some(session));
     }
 
     #[test]
-    fn a_sub_agents_chat_leads_back_to_its_session() {
+    fn sub_agent_chat_uri_maps_back_to_its_session() {
         let chat = sub_agent_chat_uri("claude:/s", "toolu_1/ü");
         assert_eq!(chat, "ahp-chat://subagent/Y2xhdWRlOi9z/toolu_1%2F%C3%BC");
         assert_eq!(session_of(&chat).as_deref(), Some("claude:/s"));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_lead_back_to_their_session_and_are_none() {
+    fn annotations_uri_maps_back_to_its_session_and_is_no_session() {
         let channel = annotations_uri("claude:/s");
         assert_eq!((session_of(&channel).as_deref(), is_session_uri(&channel)), (Some("claude:/s"), false));
         assert_eq!(session_of("ahp-chat://default/x/annotations"), None);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_named_by_the_protocols_scheme_or_vs_codes() {
+    fn terminal_uris_use_the_protocol_or_vs_code_scheme() {
         for uri in ["ahp-terminal:/1", "agenthost-terminal:/1", "agenthost-terminal://shell/1", "ahp-terminal:x"] {
             assert!(is_terminal_uri(uri) && !is_session_uri(uri), "{uri}");
         }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_without_a_uuid_gets_a_conversation_of_its_own() {
+    fn session_without_a_uuid_gets_a_new_conversation_id() {
         assert_ne!(conversation_id("claude:/mine"), conversation_id("claude:/mine"));
         let id = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
         assert_eq!(conversation_id(&format!("claude:/{id}")).to_string(), id);

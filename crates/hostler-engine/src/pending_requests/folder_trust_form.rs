@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_shown_as_code_whatever_they_hold() {
+    fn names_are_displayed_as_code() {
         let evil = "x`**b** [a](http://e)``\n# <b>\u{202e}\u{200b}\u{2800}";
         let text = describe_configuration(&assessed(vec![item(ConfigurationKind::Hook, evil)], TrustState::Undecided));
         assert!(
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn many_items_of_one_kind_hide_no_other_kind() {
+    fn many_items_of_one_kind_do_not_hide_other_kinds() {
         let mut items: Vec<_> = (0..500).map(|n| item(ConfigurationKind::Command, &format!("/c{n}"))).collect();
         items.push(item(ConfigurationKind::Hook, "SessionStart: ./evil"));
         let text = describe_configuration(&assessed(items, TrustState::Undecided));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_configuration_is_shown_as_the_difference() {
+    fn changed_configuration_is_displayed_as_a_difference() {
         let hook = item(ConfigurationKind::Hook, "Stop: ./new");
         let gone = item(ConfigurationKind::Skill, "old");
         let difference =

@@ -111,8 +111,7 @@ impl InputForm {
     }
 
     /// Outcome without a person; `None` for questions, which have no default answer, and for a plan that is not
-    /// allowed.
-    /// No folder is trusted without a person.
+    /// allowed. No folder is trusted without a person.
     pub(crate) fn unattended_outcome(&self, allowed: bool) -> Option<FormOutcome> {
         match self.subject {
             FormSubject::Plan => allowed.then_some(FormOutcome::AcceptPlan("default")),

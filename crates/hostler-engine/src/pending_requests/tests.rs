@@ -51,7 +51,7 @@ fn word(call: u8, approved: bool, option: u8, edited: u8) -> ChatToolCallConfirm
 
 proptest! {
     #[test]
-    fn a_call_runs_only_with_the_input_that_was_shown_or_given_and_only_once_per_request(
+    fn call_runs_once_per_request_with_the_displayed_or_edited_input(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let mut desk = PendingRequests::default();
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn the_desk_is_bounded() {
+fn pending_requests_are_bounded() {
     let mut desk = PendingRequests::default();
     for n in 0..super::MAX_PENDING_REQUESTS + 1 {
         let asked = PermissionRequest {

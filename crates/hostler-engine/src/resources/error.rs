@@ -1,3 +1,5 @@
+//! Errors of operations on resources.
+
 use hostler_files::{FileAccess, FileError};
 
 use crate::EngineError;

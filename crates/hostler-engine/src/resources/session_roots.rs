@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_resolved_and_the_hosts_own_directories_are_refused_everywhere() {
+    fn links_are_resolved_and_host_directories_are_refused() {
         let top = tempfile::tempdir().unwrap();
         let at = |name: &str| top.path().join(name);
         for name in ["work/deep", "works", "state/inner"] {

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_turn_of_the_store_everything_is_found_by_its_kind() {
+    fn stored_turn_yields_texts_by_kind() {
         let call = json!({
             "kind": "toolCall",
             "toolCall": {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_told_turn_the_same_is_found_and_words_are_not_cut_where_they_were_streamed() {
+    fn loaded_turn_yields_texts_by_kind_and_joins_streamed_deltas() {
         let (a, b) = (PartId(1), PartId(2));
         let sub = |event| DriverEvent::SubAgent {
             agent: hostler_driver::SubAgentId("s".to_owned()),

@@ -37,7 +37,7 @@ pub struct SearchRequest {
     pub flat: bool,
     /// Whether to wait until all present changes are indexed.
     pub wait_for_index: bool,
-    /// Whether to include conversations that the session list hides.
+    /// Whether to include external conversations although the filter lists none of them.
     pub include_unlisted: bool,
 }
 

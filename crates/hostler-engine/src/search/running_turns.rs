@@ -1,6 +1,7 @@
-//! External turns that are still running. Another process extends them all the time, and a turn can only be read from
-//! its start:
-//! such a turn is indexed again from time to time, and when it is over.
+//! External turns that are still running.
+//!
+//! Another process extends them all the time, and a turn can only be read from its start. Such a turn is indexed again
+//! from time to time, and when it is over, not after every change.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_goes_on_is_read_from_time_to_time_and_when_it_is_over() {
+    fn running_turn_is_reindexed_periodically_and_at_its_end() {
         let (growing, at) = (RunningTurns::default(), Duration::from_secs);
         let judge = |mark: &TurnIndexEntry, now: u64| growing.decide("s", mark, true, at(now), false);
         assert_eq!(judge(&mark(1, 1, false), 5), ReindexDecision::Reindex, "nobody has read it");
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_or_gone_is_not_remembered() {
+    fn finished_and_deleted_turns_are_forgotten() {
         let growing = RunningTurns::default();
         for session in ["a", "b", "c"] {
             growing.mark_indexed(session, &mark(1, 1, false), Duration::ZERO);

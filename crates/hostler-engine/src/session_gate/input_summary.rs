@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_a_call_is_about() {
+    fn summary_contains_the_descriptive_field() {
         assert_eq!(summarize_input(r#"{"command":"git status && ls","description":"x"}"#), "git status && ls");
         assert_eq!(summarize_input(r#"{"content":"all of it","file_path":"/a/b.txt"}"#), "/a/b.txt");
         assert_eq!(summarize_input(r#"{"body":"private","to":"you"}"#), "body, to");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_long_inputs_are_cut() {
+    fn secrets_are_redacted_and_long_inputs_truncated() {
         for (line, told) in [
             ("API_KEY=abc run", "API_KEY=[redacted] run"),
             ("curl -H 'Authorization: Bearer abc.def' x", "curl -H 'Authorization: [redacted] [redacted] x"),

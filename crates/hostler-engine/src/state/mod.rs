@@ -1,6 +1,5 @@
 //! Channel states and the only place that changes them. The protocol's reducers apply actions; where they differ from
-//! the
-//! protocol's text, they are corrected here, so that this host, clients in Rust and clients in TypeScript reach the
+//! the protocol's text, they are corrected here, so that this host, clients in Rust and clients in TypeScript reach the
 //! same state.
 
 mod chat;

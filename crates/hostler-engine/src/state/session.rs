@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn every_client_follows_every_change_of_a_line() {
+    fn unmodified_reducer_applies_every_chat_summary_change() {
         let now = line();
         let renamed = ChatSummary { title: "u".into(), status: 8, ..now.clone() };
         let resting = ChatSummary { activity: None, ..now.clone() };

@@ -43,7 +43,7 @@ fn chat_with(status: &str) -> ChatState {
 }
 
 #[test]
-fn a_call_moves_only_from_the_states_that_the_action_is_for() {
+fn tool_call_actions_apply_only_in_their_states() {
     let of = |kind: &str, more: Value| {
         let mut value = json!({"type": format!("chat/toolCall{kind}"), "turnId": "t", "toolCallId": "c"});
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -83,7 +83,7 @@ fn a_call_moves_only_from_the_states_that_the_action_is_for() {
 }
 
 #[test]
-fn a_turn_that_runs_is_not_lost_and_one_that_cannot_end_does_not_begin() {
+fn turn_start_is_refused_during_a_turn_and_with_an_invalid_time() {
     let start = |turn: &str, at: &str| {
         let message = json!({"text": "go", "origin": {"kind": "user"}});
         action(json!({"type": "chat/turnStarted", "turnId": turn, "startedAt": at, "message": message}))
@@ -106,7 +106,7 @@ fn a_turn_that_runs_is_not_lost_and_one_that_cannot_end_does_not_begin() {
 }
 
 #[test]
-fn an_order_names_every_message_once() {
+fn queue_order_contains_every_message_once() {
     let mut state = chat(&json!([]));
     assert_eq!(complete_queue_order(&state, &["x".to_owned()]), Vec::<String>::new());
     let queued = ["z", "a", "m"].map(|id| json!({"id": id, "message": {"text": id, "origin": {"kind": "user"}}}));
@@ -116,7 +116,7 @@ fn an_order_names_every_message_once() {
 }
 
 #[test]
-fn an_action_of_another_channel_is_foreign() {
+fn action_of_another_channel_kind_is_out_of_scope() {
     let title = action(json!({"type": "terminal/titleChanged", "title": "x"}));
     assert_eq!(chat(&json!([])).reduce(&title), ApplyOutcome::OutOfScope);
 }

@@ -25,8 +25,8 @@ pub(crate) fn check_new_claim(client: &str, claim: &TerminalClaim, others: &impl
     }
 }
 
-/// Checks whether a client may transfer a terminal. The holder may; every client may if a session or a disconnected
-/// client holds it.
+/// Checks whether a client may transfer a terminal. The holder may transfer it to a known client or an existing
+/// session. Every client may take a terminal that a session or a disconnected client holds.
 pub(crate) fn check_claim_transfer(
     client: &str,
     held: &TerminalClaim,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_terminal_decides() {
+    fn claim_transfer_depends_on_the_holder() {
         let own = session("claude:/s", &uri::default_chat_uri("claude:/s"));
         let check = |held: &TerminalClaim, next: &TerminalClaim, fine: bool| {
             assert_eq!(check_claim_transfer("me", held, next, &Somebody).is_ok(), fine, "{held:?} {next:?}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_names_oneself_or_a_chat_that_there_is() {
+    fn new_claim_names_the_client_itself_or_an_existing_session() {
         let fine = |claim: &TerminalClaim| check_new_claim("me", claim, &Somebody).is_ok();
         assert!(fine(&client("me")) && !fine(&client("you")));
         assert!(fine(&session("claude:/s", &uri::default_chat_uri("claude:/s"))));

@@ -1,3 +1,5 @@
+//! Errors of operations on terminals.
+
 use crate::resources::ResourceError;
 use crate::{EngineError, uri};
 

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_told_in_their_order() {
+    fn commands_are_reported_in_order() {
         let mut screen = screen(10_000);
         let told = hear(
             &mut screen,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_shell_ends_its_command() {
+    fn shell_exit_ends_the_running_command() {
         let mut screen = screen(10_000);
         hear(&mut screen, [ShellOutput::Event(ShellEvent::CommandStarted("exit 3".into()))]);
         let mut waiting = Vec::new();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_of_programs_are_taken_until_a_person_names_the_terminal() {
+    fn program_titles_apply_until_a_person_sets_a_title() {
         let mut screen = screen(10_000);
         assert_eq!(
             hear(&mut screen, [ShellOutput::Title("vim".into()), ShellOutput::Title("vim".into())]),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_scrolled_too_far_is_gone_at_the_end_of_a_line() {
+    fn scrollback_is_trimmed_at_a_line_end() {
         let mut screen = screen(2000);
         for line in 0..1000 {
             hear(&mut screen, [text(&format!("{line} äöü\r\n"))]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn many_commands_and_one_without_end_stay_bounded() {
+    fn many_commands_and_an_endless_one_stay_bounded() {
         let mut screen = screen(4000);
         for _ in 0..500 {
             hear(

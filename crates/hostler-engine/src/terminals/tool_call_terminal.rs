@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_is_over_makes_room_and_one_that_runs_never_does() {
+    fn oldest_ended_terminal_is_evicted_and_running_ones_never() {
         let terminals = TerminalRegistry::new(None);
         let begin = |uri: &str| terminals.register_tool_call(&uri.into(), live(uri));
         for number in 0..MAX_TOOL_CALL_TERMINALS {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_the_beginning_of_the_first_line() {
+    fn title_is_the_start_of_the_first_line() {
         assert_eq!(command_title("ls -la\necho b"), "ls -la");
         assert_eq!(command_title(&"ü".repeat(MAX_COMMAND_TITLE_BYTES)).len(), MAX_COMMAND_TITLE_BYTES);
     }

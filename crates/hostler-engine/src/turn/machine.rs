@@ -1,3 +1,5 @@
+//! The turn machine's state and transitions. The inputs, effects and phases are in the parent module.
+
 use hostler_driver::TurnOutcome;
 
 use super::{AgentPhase, AgentPreparation, QueuedMessageId, TurnEffect, TurnEndReason, TurnId, TurnInput, TurnPhase};

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_changes_of_a_path_are_one() {
+    fn changes_of_a_path_are_merged() {
         let check = |kinds: &[ResourceChangeType], expected: Option<ResourceChangeType>| {
             let mut gathered = ChangeBatch::default();
             kinds.iter().for_each(|kind| gathered.add(PathBuf::from("x"), *kind));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_in_their_order_and_a_flood_as_one() {
+    fn paths_keep_their_order_and_too_many_changes_overflow() {
         let mut gathered = ChangeBatch::default();
         for name in ["b", "a", "b", "c"] {
             gathered.add(PathBuf::from(name), Updated);

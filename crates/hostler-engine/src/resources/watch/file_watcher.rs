@@ -1,6 +1,5 @@
 //! Receives file events from the operating system, debounces them and reports changes under the path that the client
-//! knows.
-//! The event queue is bounded; after an overflow one change of the whole directory is reported.
+//! knows. The event queue is bounded; after an overflow one change of the whole directory is reported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_and_paths_are_relative_and_mean_what_is_below_them() {
+    fn patterns_are_relative_and_include_everything_below() {
         let told = patterns(
             Some(json!({"items": ["src", "*.md", "**/*.rs"]})),
             Some(json!({"items": ["**/out", "./src/gen/"]})),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_patterns_is_refused() {
+    fn invalid_pattern_lists_are_refused() {
         for value in [
             json!([]),
             json!({}),

@@ -1,4 +1,4 @@
-//! Systems without subreapers and `/proc`: the agent's process group is what can be ended.
+//! Systems without subreapers and `/proc`: only the agent's process group can be ended.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::{AdoptedChild, Wake};
 
-/// Children are looked at this often: nothing here wakes a single-threaded process for a child and a socket at once.
+/// How often children are polled: no call here waits for a child and a socket at once in a single-threaded process.
 const GLANCE: Duration = Duration::from_millis(50);
 
 pub(crate) fn adopt_orphans() -> io::Result<()> {
@@ -28,7 +28,7 @@ pub(crate) fn die_with_parent() -> nix::Result<()> {
     Ok(())
 }
 
-/// Both ends of a new terminal, the host's first: it does not block.
+/// Both ends of a new terminal, the host's (nonblocking) first.
 pub(crate) fn open_pty() -> io::Result<(OwnedFd, OwnedFd)> {
     let ends = openpty(None, None)?;
     for end in [&ends.master, &ends.slave] {
@@ -46,7 +46,7 @@ pub(crate) fn signal_tree(agent: Option<Pid>, signal: Signal) {
     }
 }
 
-/// Without subreapers nobody is adopted.
+/// Without subreapers no child is adopted.
 pub(crate) fn adopted_children(_is_own: impl Fn(Pid) -> bool) -> Vec<AdoptedChild> {
     Vec::new()
 }

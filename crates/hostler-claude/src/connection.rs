@@ -1,4 +1,4 @@
-//! The [`AgentConnection`](hostler_driver::AgentConnection) to a live Claude Code process.
+//! The [`AgentConnection`] to a live Claude Code process.
 //!
 //! Owns the queues to and from the agent and the writer task. Does not interpret output; `output_reader` does.
 

@@ -1,4 +1,4 @@
-//! The Claude Code driver: its configuration and its implementation of [`Driver`](hostler_driver::Driver).
+//! The Claude Code driver: its configuration and its implementation of [`Driver`].
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

@@ -236,7 +236,7 @@ fn answer_value(question: &Question, answer: &QuestionAnswer) -> Value {
         (QuestionKind::Choice { allows_multiple: true, .. }, QuestionAnswer::Selected { options, free_text }) => {
             options.iter().chain(free_text).cloned().map(Value::String).collect()
         }
-        #[expect(clippy::cast_possible_truncation, reason = "a whole number was asked for and is checked to be one")]
+        #[expect(clippy::cast_possible_truncation, reason = "the value is checked to be a whole number")]
         (QuestionKind::Number { is_integer: true }, QuestionAnswer::Number(number)) if number.fract() == 0.0 => {
             Value::from(*number as i64)
         }

@@ -89,7 +89,7 @@ impl fmt::Debug for OpenSpec {
     }
 }
 
-/// Facts that the handshake established.
+/// Facts from the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionInfo {
     /// The agent's process id.
@@ -102,7 +102,7 @@ pub struct ConnectionInfo {
     pub applied_configuration: bool,
 }
 
-/// A command that begins with a slash.
+/// A slash command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlashCommand {
@@ -246,7 +246,7 @@ pub struct OpenError {
 pub enum OpenErrorKind {
     /// No executable, or it cannot be executed.
     ExecutableMissing,
-    /// The executable is a version that cannot be driven.
+    /// The version of the executable is not supported.
     WrongVersion,
     /// It ended before the handshake was finished.
     ExitedEarly,

@@ -1,7 +1,7 @@
 //! Agent processes: supervised spawn, line framing, stderr tail, exit watching, termination, conversation locks.
 //!
 //! ```text
-//!   host ──lifeline (fd 3)──► supervisor ──► agent ──► shells, tools, whatever calls setsid
+//!   host ──lifeline (fd 3)──► supervisor ──► agent ──► shells, tools, processes that call setsid
 //!    └────────── pipes: stdin, stdout, stderr ──┘
 //! ```
 //!

@@ -70,7 +70,7 @@ pub(crate) fn open_pty_pair(size: PtySize) -> io::Result<(Pty, OwnedFd)> {
     Ok((Pty { end: register(end)? }, terminal))
 }
 
-#[expect(unsafe_code, reason = "the runtime is told of a descriptor that it does not own")]
+#[expect(unsafe_code, reason = "registers a descriptor that the runtime does not own")]
 fn register(end: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` has one number for all its life, and lives until the runtime has deregistered it.
     Ok(unsafe { AsyncFd::register(end) }?)
@@ -78,7 +78,7 @@ fn register(end: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 
 /// Starts a session that controls the terminal at standard input, and redirects standard error to that terminal.
 /// Async-signal-safe.
-#[expect(unsafe_code, reason = "a session takes its terminal by an ioctl")]
+#[expect(unsafe_code, reason = "the controlling terminal is set by an ioctl")]
 pub(crate) fn acquire_controlling_terminal() -> io::Result<()> {
     setsid()?;
     // SAFETY: both are plain system calls on open descriptors and access no memory.

@@ -256,7 +256,7 @@ fn start_supervisor(
 
 /// Passes the lifeline and the lock to the supervisor under fixed descriptor numbers, and restores the host's
 /// original limit of open files.
-#[expect(unsafe_code, reason = "files get their numbers between fork and exec")]
+#[expect(unsafe_code, reason = "descriptor numbers are assigned between fork and exec")]
 fn pass_descriptors(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>) {
     let file_limit = file_limit::original_limits();
     // SAFETY: the closure makes only async-signal-safe system calls; it takes no lock and allocates nothing. Both

@@ -3,7 +3,7 @@
 //! ```text
 //! <cache>/agents/claude/native.lock               held while a build is installed
 //! <cache>/agents/claude/.staging-native-XXXXXX/   an install that is not finished
-//! <cache>/agents/claude/native-2.1.325/           one that is: `install.json` says so
+//! <cache>/agents/claude/native-2.1.325/           a complete install: it contains `install.json`
 //! ```
 
 use std::io;

@@ -45,7 +45,7 @@ use self::usage::{TurnUsage, UsageMeter};
 /// Emitted when a stream was cut and the agent starts its answer again.
 pub const STREAM_INTERRUPTED_NOTICE: &str = "The connection to the model was cut; the agent starts its answer again.";
 
-/// Turns one conversation's messages into events.
+/// Maps the messages of one conversation to events.
 #[derive(Debug, Default)]
 pub struct EventMapper {
     /// Paths are displayed relative to this directory.

@@ -128,7 +128,7 @@ pub struct CompactMetadata {
 
 /// System messages that are known by name only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the agent's own and say all that we know")]
+#[expect(missing_docs, reason = "the names are the agent's own, and nothing more is known about them")]
 pub enum IgnoredSystemMessage {
     ControlRequestProgress,
     HookProgress,

@@ -38,7 +38,7 @@ fn start_failure(step: StartStep, error: &io::Error) -> SupervisorReport {
     SupervisorReport::Failed { step, errno }
 }
 
-#[expect(unsafe_code, reason = "some things can only be said between fork and exec")]
+#[expect(unsafe_code, reason = "the child is set up between fork and exec")]
 fn set_up_child(command: &mut Command, supervisor: Pid, exec: ExecArguments, terminal: bool) {
     // SAFETY: the supervisor has no other thread, so no lock (such as the allocator's) can be held by a missing
     // thread in the forked child. The closure makes plain system calls.

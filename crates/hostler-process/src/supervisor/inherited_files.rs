@@ -69,7 +69,7 @@ fn is_open(fd: RawFd) -> bool {
 }
 
 /// Takes ownership of an inherited file and sets close-on-exec, so that the agent does not inherit it.
-#[expect(unsafe_code, reason = "a process learns of inherited files by number alone")]
+#[expect(unsafe_code, reason = "inherited files are known by number only")]
 fn take_descriptor(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the supervisor runs this first, on its only thread, once per number, after it has checked that the
     // number is open; so nothing else in this process owns it.

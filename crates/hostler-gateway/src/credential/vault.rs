@@ -205,7 +205,7 @@ fn create_private_directory(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn private_directory(path: &Path) -> io::Result<()> {
+fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 

@@ -79,7 +79,7 @@ async fn transcripts_replay_as_recorded() {
             let turns = Arc::clone(&book).load_turns(0..book.turns().len()).await.unwrap();
             writeln!(told, "# {name}\n{}", page(&turns)).unwrap();
         }
-        insta::assert_snapshot!(format!("told_{build}"), told);
+        insta::assert_snapshot!(format!("replayed_{build}"), told);
     }
 }
 
@@ -157,7 +157,7 @@ async fn turn_is_complete_with_its_last_record() {
                 )
                 .unwrap();
             }
-            insta::assert_snapshot!(format!("over_{build}_{name}"), seen);
+            insta::assert_snapshot!(format!("completeness_{build}_{name}"), seen);
         }
     }
 }

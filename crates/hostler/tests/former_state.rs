@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use common::{TestHome, list_files, run_to_end, text};
@@ -26,7 +27,7 @@ fn restore_former_state(home: &TestHome) {
         text.replace("@ROOT@", root.to_str().unwrap()).replace("@SLUG@", &slug(&root))
     };
     let state = home.path("state").join("hostler");
-    std::fs::create_dir_all(&state).unwrap();
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&state).unwrap();
     std::fs::create_dir_all(root.join("work2")).unwrap();
     for name in ["rules.toml", "trust.toml", "ledger.jsonl"] {
         std::fs::write(state.join(name), fill(&data.join(name))).unwrap();
@@ -34,6 +35,9 @@ fn restore_former_state(home: &TestHome) {
     std::fs::copy(data.join("prompt.key"), state.join("prompt.key")).unwrap();
     let database = rusqlite::Connection::open(state.join("hostler.db")).unwrap();
     database.execute_batch(&fill(&data.join("hostler.sql"))).unwrap();
+    for file in list_files(&state) {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
     for name in ["work", "work2"] {
         let transcripts = data.join("transcripts").join(name);
         let target = home.path("claude").join("projects").join(slug(&root.join(name)));
